@@ -1,0 +1,1 @@
+"""Suites to shard, and the demonstration that shards one."""
