@@ -1,0 +1,88 @@
+"""Every check, by name: `nox` runs those of `make test`; `nox -s matrix` takes longer.
+
+The sessions without an environment of their own use the one that nox runs in (.venv, made by `make setup`): all pins are
+in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import nox
+
+nox.needs_version = ">=2024.3.2"
+nox.options.sessions = ["lint", "typecheck", "contracts", "tests", "versions", "zipapp"]
+nox.options.error_on_missing_interpreters = False  # `versions` says which interpreter it misses, and skips it
+nox.options.reuse_venv = "yes"
+
+BIN = Path(sys.executable).parent
+ENDS = [("3.10", "7.4.4"), ("3.13", "9.2.0")]  # oldest and newest of Python and pytest together
+MATRIX = itertools.product(["3.10", "3.11", "3.12", "3.13"], ["7.4.4", "8.4.2", "9.2.0"])
+
+
+def _param(python: str, pytest: str) -> Any:
+    """Looks for an interpreter where pyenv keeps it, too: its `python3.10` fails unless that version is active."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    kept = sorted(root.glob(f"versions/{python}.*/bin/python"))
+    return nox.param(str(kept[-1]) if kept else python, pytest, id=f"python{python}-pytest{pytest}")
+
+
+@nox.session(venv_backend="none")
+def lint(session: nox.Session) -> None:
+    """Runs ruff."""
+    session.run(str(BIN / "ruff"), "check", ".")
+
+
+@nox.session(venv_backend="none")
+def typecheck(session: nox.Session) -> None:
+    """Runs mypy, strict, as on the oldest Python."""
+    session.run(str(BIN / "mypy"))
+
+
+@nox.session(venv_backend="none")
+def contracts(session: nox.Session) -> None:
+    """Checks who may import whom."""
+    session.run(str(BIN / "lint-imports"), "--no-logo")
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """Runs the whole suite on this interpreter; arguments go to pytest."""
+    session.run(sys.executable, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("python,pytest", itertools.starmap(_param, ENDS))
+def versions(session: nox.Session, pytest: str) -> None:
+    """Runs the tests marked `versions` on the oldest and the newest Python and pytest."""
+    _test_versions(session, pytest)
+
+
+@nox.session
+@nox.parametrize("python,pytest", itertools.starmap(_param, MATRIX))
+def matrix(session: nox.Session, pytest: str) -> None:
+    """Runs the tests marked `versions` on every Python with every major pytest."""
+    _test_versions(session, pytest)
+
+
+def _test_versions(session: nox.Session, pytest: str) -> None:
+    session.install("-e", ".[test]", f"pytest=={pytest}")
+    session.run("python", "-m", "pytest", "-m", "versions", *session.posargs)
+
+
+@nox.session
+def zipapp(session: nox.Session) -> None:
+    """Builds dist/shardlib.pyz twice, compares, and runs it where only pytest is installed."""
+    for folder in ("dist", "build"):
+        session.run(sys.executable, "tools/build_zipapp.py", f"{folder}/shardlib.pyz", external=True)
+    first, second = Path("dist/shardlib.pyz"), Path("build/shardlib.pyz")
+    if first.read_bytes() != second.read_bytes():
+        session.error(f"{first} and {second} differ: the build is not reproducible")
+    shutil.rmtree("build")
+    session.install("pytest")
+    session.run("python", "-P", str(first), "--help", silent=True)
