@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from shardlib.errors import RunFolderError
@@ -27,7 +28,7 @@ EVENT = {"event": _TEXT, "t": _NUMBER}
 _TEST = {"id": _TEXT, "outcome": _TEXT, "attempt": _COUNT, "seconds": _NUMBER}
 _TEST_OPTIONAL = {"reason": _TEXT, "detail": _TEXT, "note": _TEXT, "reruns": _COUNT, "earlier": _TEXTS}
 
-Shape = dict[str, tuple[type, ...]]
+Shape = Mapping[str, tuple[type, ...]]
 
 
 def dumps(body: Record) -> bytes:
