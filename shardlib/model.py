@@ -71,6 +71,7 @@ class CollectedTest:
     gpus: int
     timeout_seconds: float | None = None
     params: tuple[tuple[str, str], ...] = ()
+    why: str = ""  # what gave it its mode and GPUs: marker, rule or default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,7 @@ class PlannedTest:
     weight_ms: int
     source: WeightSource
     timeout_seconds: float | None = None
+    why: str = ""  # what gave it its mode and GPUs, for `shardlib explain`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,315 @@
+"""The plan: which group of tests runs in which shard, and everything that the shards must agree on. Pure.
+
+A plan is exactly-once by construction: a `Plan` value that exists has each node id in exactly one group and each group
+in exactly one shard, whether it was made here or read from a file that someone else wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from shardlib.errors import PlanError, SettingsError, UsageError
+from shardlib.fields import Fields, canonical, parse, short
+from shardlib.model import CPU_SHARD, Group, Mode, PlannedTest, Shard, WeightSource
+from shardlib.settings import Settings
+
+SCHEMA = "shardlib.plan/1"
+MAX_TESTS = 2_000_000  # bounds of what a reader takes: twice the largest suite that packing was measured on
+MAX_SHARDS = 10_000
+_MAX_MS = 10**12  # 31 years
+_AGAIN = "make the plan again: shardlib plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PytestRun:
+    """How pytest collected, which every worker repeats.
+
+    `args` are the user's own arguments (those of PYTEST_ADDOPTS first). `hash_seed` is PYTHONHASHSEED, `random_seed`
+    pytest-randomly's seed (None without it).
+    """
+
+    version: str
+    python: str
+    rootdir: str
+    inifile: str | None
+    cwd: str
+    args: tuple[str, ...]
+    hash_seed: str
+    random_seed: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as a JSON object; `read_pytest_run` is the inverse."""
+        return {
+            "version": self.version,
+            "python": self.python,
+            "rootdir": self.rootdir,
+            "inifile": self.inifile,
+            "cwd": self.cwd,
+            "args": list(self.args),
+            "hash_seed": self.hash_seed,
+            "random_seed": self.random_seed,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What the plan promises. `makespan_ms` and `lower_bound_ms` are of the GPU shards; the counts are of weights.
+
+    `stale` counts the durations that no test has any more.
+    """
+
+    makespan_ms: int
+    lower_bound_ms: int
+    bottleneck: str
+    known: int
+    estimated: int
+    stale: int
+
+    @property
+    def gap(self) -> float:
+        """How far the makespan lies above the lower bound, as a fraction of it."""
+        return self.makespan_ms / self.lower_bound_ms - 1 if self.lower_bound_ms else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All of it; PlanError if it is not exactly-once, or if a group does not fit its shard."""
+
+    pytest: PytestRun
+    settings: Settings
+    strategy: str
+    shards: tuple[Shard, ...]
+    groups: tuple[Group, ...]
+    prediction: Prediction
+
+    def __post_init__(self) -> None:
+        _check_tests(self.groups)
+        _check_shards(self.shards, {group.id: group for group in self.groups})
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the canonical JSON of everything else; every record of a run carries it."""
+        return hashlib.sha256(canonical(self._body()).encode()).hexdigest()
+
+    def dumps(self) -> str:
+        """Returns the document; `loads` is its inverse. The same plan gives the same text."""
+        return canonical({**self._body(), "digest": self.digest}) + "\n"
+
+    @classmethod
+    def loads(cls, text: str, where: str) -> Plan:
+        """Returns the plan of a document, `where` being its name in messages.
+
+        Raises:
+            PlanError: no JSON, another schema version, a broken digest, a malformed field, or not exactly-once.
+        """
+        document = parse(text, where, PlanError)
+        fields = Fields(document, where, PlanError)
+        check_schema(fields, SCHEMA, _AGAIN)
+        digest = fields.text("digest", most=64)
+        actual = hashlib.sha256(
+            canonical({key: value for key, value in document.items() if key != "digest"}).encode()
+        ).hexdigest()
+        if digest != actual:
+            raise PlanError(
+                f"{where}: its digest is {short(digest)}, its content's {actual}: changed by hand? {_AGAIN}"
+            )
+        try:
+            settings = Settings.from_json(fields.raw("settings"), where)
+        except SettingsError as err:
+            raise PlanError(str(err)) from err
+        plan = cls(
+            pytest=read_pytest_run(fields.raw("pytest"), where),
+            settings=settings,
+            strategy=fields.text("strategy", most=64),
+            shards=tuple(_read_shard(s, f"{where}: shard") for s in fields.array("shards", most=MAX_SHARDS)),
+            groups=tuple(_read_group(g, f"{where}: group") for g in fields.array("groups", most=MAX_TESTS)),
+            prediction=_read_prediction(fields.raw("prediction"), f"{where}: prediction"),
+        )
+        fields.end()
+        return plan
+
+    def shard(self, name: str) -> Shard:
+        """Returns the shard of that name; UsageError naming the shards there are."""
+        for shard in self.shards:
+            if shard.name == name:
+                return shard
+        raise UsageError(f"no shard {name!r} in the plan; its shards: {', '.join(s.name for s in self.shards)}")
+
+    @cached_property
+    def group_by_id(self) -> dict[str, Group]:
+        """The groups by their id."""
+        return {group.id: group for group in self.groups}
+
+    @cached_property
+    def group_of(self) -> dict[str, Group]:
+        """The group of each node id."""
+        return {test.id: group for group in self.groups for test in group.tests}
+
+    @cached_property
+    def shard_of(self) -> dict[str, Shard]:
+        """The shard of each group id."""
+        return {group: shard for shard in self.shards for group in shard.groups}
+
+    def groups_of(self, shard: Shard) -> tuple[Group, ...]:
+        """Returns a shard's groups in planned-start order."""
+        return tuple(self.group_by_id[name] for name in shard.groups)
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "strategy": self.strategy,
+            "pytest": self.pytest.to_json(),
+            "settings": self.settings.to_json(),
+            "shards": [
+                {"name": s.name, "slots": s.slots, "predicted_ms": s.predicted_ms, "groups": list(s.groups)}
+                for s in self.shards
+            ],
+            "groups": [_group_json(group) for group in self.groups],
+            "prediction": vars(self.prediction),
+        }
+
+
+def check_schema(fields: Fields, schema: str, again: str) -> None:
+    """Raises PlanError unless the `schema` field is this one; `again` says how to make it anew."""
+    found = fields.raw("schema")
+    if found != schema:
+        raise fields.wrong("schema", found, f"{schema!r}: it is of another version; {again}")
+
+
+def read_pytest_run(value: object, where: str) -> PytestRun:
+    """Returns the `pytest` object of a collect.json or a plan.json, or raises PlanError."""
+    fields = Fields(value, f"{where}: pytest", PlanError)
+    run = PytestRun(
+        version=fields.text("version", most=100),
+        python=fields.text("python", most=100),
+        rootdir=fields.text("rootdir", most=10_000),
+        inifile=fields.text("inifile", most=10_000) if fields.has("inifile") else None,
+        cwd=fields.text("cwd", most=10_000),
+        args=fields.texts("args", most=100_000),
+        hash_seed=fields.text("hash_seed", most=20),
+        random_seed=fields.integer("random_seed", 0, 2**64) if fields.has("random_seed") else None,
+    )
+    fields.end()
+    return run
+
+
+def _group_json(group: Group) -> dict[str, Any]:
+    tests = []
+    for test in group.tests:
+        body: dict[str, Any] = {"id": test.id, "weight_ms": test.weight_ms, "source": test.source.value}
+        if test.timeout_seconds is not None:
+            body["timeout_seconds"] = float(test.timeout_seconds)
+        if test.why:
+            body["why"] = test.why
+        tests.append(body)
+    head = {"id": group.id, "file": group.file, "mode": group.mode.value, "gpus": group.gpus}
+    return {**head, "setup_ms": group.setup_ms, "tests": tests}
+
+
+def _read_group(value: object, where: str) -> Group:
+    fields = Fields(value, where, PlanError)
+    name = fields.text("id", most=20)
+    where = f"{where} {name!r}"
+    group = Group(
+        id=name,
+        file=fields.text("file"),
+        mode=Mode(fields.choice("mode", tuple(mode.value for mode in Mode))),
+        gpus=fields.integer("gpus", 0, 1024),
+        setup_ms=fields.integer("setup_ms", 0, _MAX_MS),
+        tests=tuple(_read_test(test, f"{where}: test") for test in fields.array("tests", most=MAX_TESTS)),
+    )
+    fields.end()
+    return group
+
+
+_SOURCES = tuple(source.value for source in WeightSource)
+
+
+def _read_test(value: object, where: str) -> PlannedTest:
+    fields = Fields(value, where, PlanError)
+    test = PlannedTest(
+        id=fields.text("id"),
+        weight_ms=fields.integer("weight_ms", 0, _MAX_MS),
+        source=WeightSource(fields.choice("source", _SOURCES)),
+        timeout_seconds=fields.number("timeout_seconds", 0, 1e9) if fields.has("timeout_seconds") else None,
+        why=fields.text("why", most=1000) if fields.has("why") else "",
+    )
+    fields.end()
+    return test
+
+
+def _read_shard(value: object, where: str) -> Shard:
+    fields = Fields(value, where, PlanError)
+    shard = Shard(
+        name=fields.text("name", most=20),
+        slots=fields.integer("slots", 1, 1024),
+        groups=fields.texts("groups", most=MAX_TESTS),
+        predicted_ms=fields.integer("predicted_ms", 0, _MAX_MS),
+    )
+    fields.end()
+    return shard
+
+
+def _read_prediction(value: object, where: str) -> Prediction:
+    fields = Fields(value, where, PlanError)
+    prediction = Prediction(
+        makespan_ms=fields.integer("makespan_ms", 0, _MAX_MS),
+        lower_bound_ms=fields.integer("lower_bound_ms", 0, _MAX_MS),
+        bottleneck=fields.text("bottleneck", empty=True),
+        known=fields.integer("known", 0, MAX_TESTS),
+        estimated=fields.integer("estimated", 0, MAX_TESTS),
+        stale=fields.integer("stale", 0, 10 * MAX_TESTS),
+    )
+    fields.end()
+    return prediction
+
+
+def _check_tests(groups: tuple[Group, ...]) -> None:
+    """Raises PlanError unless each id is well formed and each node id is in exactly one group."""
+    if not groups:
+        raise PlanError("the plan has no tests: collect some first")
+    seen: dict[str, str] = {}
+    for group in groups:
+        if not re.fullmatch(r"g[0-9]{5,9}", group.id):
+            raise PlanError(f"group {short(group.id)}: a group's id is 'g' and at least five digits")
+        if not group.tests:
+            raise PlanError(f"group {group.id} has no tests; {_AGAIN}")
+        if (group.mode is Mode.CPU) != (group.gpus == 0):
+            raise PlanError(f"group {group.id}: mode {group.mode.value!r} with {group.gpus} GPUs; {_AGAIN}")
+        for test in group.tests:
+            if test.id in seen:
+                raise PlanError(
+                    f"node id {short(test.id)} is in group {seen[test.id]} and again in {group.id}; {_AGAIN}"
+                )
+            seen[test.id] = group.id
+
+
+def _check_shards(shards: tuple[Shard, ...], groups: dict[str, Group]) -> None:
+    """Raises PlanError unless each group is in exactly one shard, of its kind and wide enough."""
+    names = Counter(shard.name for shard in shards)
+    owner: dict[str, str] = {}
+    for shard in shards:
+        if not re.fullmatch(rf"[0-9]{{2,9}}|{CPU_SHARD}", shard.name) or names[shard.name] > 1 or not shard.groups:
+            raise PlanError(
+                f"shard {short(shard.name)}: a shard has its own name (two digits or more) and groups; {_AGAIN}"
+            )
+        for name in shard.groups:
+            group = groups.get(name)
+            if group is None:
+                raise PlanError(f"shard {shard.name} names a group {short(name)} that does not exist; {_AGAIN}")
+            if name in owner:
+                raise PlanError(f"group {name} is in shard {owner[name]} and again in {shard.name}; {_AGAIN}")
+            if shard.is_cpu != (group.mode is Mode.CPU) or group.width > shard.slots:
+                raise PlanError(
+                    f"group {name} ({group.mode.value}, {group.gpus} GPUs) does not fit shard {shard.name} "
+                    f"of {shard.slots} slots; {_AGAIN}"
+                )
+            owner[name] = shard.name
+    lost = sorted(set(groups) - set(owner))
+    if lost:
+        raise PlanError(f"group {lost[0]} is in no shard (and {len(lost) - 1} more); {_AGAIN}")
