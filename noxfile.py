@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,15 @@ def _test_versions(session: nox.Session, pytest: str) -> None:
 
 @nox.session
 def zipapp(session: nox.Session) -> None:
-    """Builds dist/shardlib.pyz twice, compares, and runs it where only pytest is installed."""
-    for folder in ("dist", "build"):
-        session.run(sys.executable, "tools/build_zipapp.py", f"{folder}/shardlib.pyz", external=True)
-    first, second = Path("dist/shardlib.pyz"), Path("build/shardlib.pyz")
-    if first.read_bytes() != second.read_bytes():
-        session.error(f"{first} and {second} differ: the build is not reproducible")
-    shutil.rmtree("build")
-    session.install("pytest")
-    session.run("python", "-P", str(first), "--help", silent=True)
+    """Builds dist/shardlib.pyz twice, compares, and runs a small suite with it where only pytest is installed."""
+    zipapp = Path("dist/shardlib.pyz").resolve()
+    session.install(f"pytest=={ENDS[-1][1]}")
+    with tempfile.TemporaryDirectory() as folder:
+        again = Path(folder, "again.pyz")
+        for target in (zipapp, again):
+            session.run("python", "tools/build_zipapp.py", str(target))
+        if zipapp.read_bytes() != again.read_bytes():
+            session.error(f"{zipapp} came out differently the second time: the build is not reproducible")
+        with session.chdir("examples/gpu_suite/by_hand"):
+            arguments = ["--shards", "2", "--gpus", "8", "--run", f"{folder}/run", "--", "tests"]
+            session.run("python", str(zipapp), "local", *arguments)
