@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from shardlib.errors import RunFolderError
+from shardlib.fields import short
 from shardlib.model import Outcome
 
 Record = dict[str, Any]
@@ -48,7 +49,7 @@ def loads(data: bytes, where: str, shape: Shape) -> Record:
         raise RunFolderError(f"{where}: not a JSON record: {err}") from err
     if not isinstance(body, dict):
         raise RunFolderError(f"{where}: a JSON {type(body).__name__} where an object should be")
-    _check(body, shape, where)
+    check(body, shape, where)
     return body
 
 
@@ -56,16 +57,16 @@ def check_tests(body: Record, where: str) -> None:
     """Checks the tests of a result record as `loads` checks its other fields."""
     tests = body.get("tests")
     if not isinstance(tests, list):
-        raise RunFolderError(f"{where}: 'tests' is {_show(tests)}, not a list")
+        raise RunFolderError(f"{where}: 'tests' is {short(tests)}, not a list")
     for index, test in enumerate(tests):
         place = f"{where}: tests[{index}]"
         if not isinstance(test, dict):
-            raise RunFolderError(f"{place} is {_show(test)}, not an object")
-        _check(test, _TEST, place)
-        _check(test, {key: kind for key, kind in _TEST_OPTIONAL.items() if test.get(key) is not None}, place)
+            raise RunFolderError(f"{place} is {short(test)}, not an object")
+        check(test, _TEST, place)
+        check(test, {key: kind for key, kind in _TEST_OPTIONAL.items() if test.get(key) is not None}, place)
         for outcome in [test["outcome"], *(test.get("earlier") or [])]:
             if outcome not in _OUTCOMES:
-                raise RunFolderError(f"{place}: outcome {_show(outcome)} is none of {', '.join(sorted(_OUTCOMES))}")
+                raise RunFolderError(f"{place}: outcome {short(outcome)} is none of {', '.join(sorted(_OUTCOMES))}")
         shared_seconds(test, place)
 
 
@@ -75,17 +76,18 @@ def shared_seconds(test: Record, where: str) -> dict[str, float]:
     if shared is None:
         return {}
     if not isinstance(shared, dict) or not all(_is(value, _NUMBER) for value in shared.values()):
-        raise RunFolderError(f"{where}: 'shared_seconds' is {_show(shared)}, not seconds by scope")
+        raise RunFolderError(f"{where}: 'shared_seconds' is {short(shared)}, not seconds by scope")
     return {scope: float(seconds) for scope, seconds in shared.items()}
 
 
-def _check(body: Record, shape: Shape, where: str) -> None:
+def check(body: Record, shape: Shape, where: str) -> None:
+    """Checks that the fields of `shape` are there and have their kinds; RunFolderError naming the first that has not."""
     for key, kind in shape.items():
         if key not in body:
             raise RunFolderError(f"{where}: {key!r} is missing")
         if not _is(body[key], kind):
             names = " of ".join(part.__name__ for part in kind)
-            raise RunFolderError(f"{where}: {key!r} is {_show(body[key])}, not {names}")
+            raise RunFolderError(f"{where}: {key!r} is {short(body[key])}, not {names}")
 
 
 def _is(value: object, kind: tuple[type, ...]) -> bool:
@@ -111,8 +113,3 @@ _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
-
-
-def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

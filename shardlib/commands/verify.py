@@ -1,0 +1,49 @@
+"""`shardlib verify`: proves from the run's folder alone that every test counts once, and gives the verdict."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from pathlib import Path
+
+from shardlib import evidence, safefiles
+from shardlib.errors import Exit
+from shardlib.reports import measure
+from shardlib.reports.text import verdict_lines
+from shardlib.reports.write import write_reports
+from shardlib.runfolder import RunFolder
+from shardlib.verdict import judge
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("--run", type=Path, required=True, metavar="RUN", help="the run's folder")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the merged JUnit XML here")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Prints the verdict and writes the reports; returns 0 if the run is green, else 1."""
+    return verify(RunFolder(args.run), junit=args.junit)
+
+
+def verify(folder: RunFolder, *, junit: Path | None = None) -> int:
+    """Judges the run, writes RUN/report/, prints, and returns the exit code.
+
+    Raises:
+        RunFolderError: there is no plan, or the report cannot be written.
+        PlanError: the plan is malformed.
+    """
+    plan = folder.read_plan()
+    shards, unreadable = evidence.read(folder)
+    measures = measure.read(folder, plan)
+    verdict = judge(plan, shards, (*unreadable, *measures.unreadable))
+    paths = write_reports(folder, plan, verdict, measures)
+    if junit is not None:
+        safefiles.replace(junit.parent, (junit.name,), paths[0].read_bytes())
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a node id may hold what a terminal of another encoding cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line in verdict_lines(plan, verdict, measures):
+        print(line)
+    print(f"reports: {folder.path / 'report'}")
+    return Exit.GREEN if verdict.green else Exit.RED

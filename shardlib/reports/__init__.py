@@ -1,0 +1,1 @@
+"""What a finished run tells people, CI systems and the next plan; each report is one value or text."""

@@ -1,0 +1,141 @@
+"""What the event logs say about time: how long shards took, what their GPUs did, and what files' setups cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shardlib import records
+from shardlib.errors import RunFolderError
+from shardlib.plan import Plan
+from shardlib.records import Record
+from shardlib.runfolder import RunFolder
+
+FILE_SCOPES = ("package", "module", "class")
+"""Fixtures that a file's tests share, paid by each process that runs the file; session fixtures are a worker's start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardMeasure:
+    """What one shard took, all its attempts together; seconds.
+
+    `busy_gpu_seconds` is the time in which workers were starting or had a group, times the GPUs that each held.
+    `worker_starts` has one entry a worker that became ready: its start, with the session fixtures it set up.
+    """
+
+    seconds: float
+    busy_gpu_seconds: float
+    workers: int
+    worker_starts: tuple[float, ...]
+
+    @property
+    def worker_start_seconds(self) -> float | None:
+        """The median worker start; None if no worker became ready."""
+        return statistics.median(self.worker_starts) if self.worker_starts else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """What the event logs say, by shard; `setups` are the seconds of a file's shared setup, mean over its processes."""
+
+    shards: Mapping[str, ShardMeasure]
+    setups: Mapping[str, float]
+    unreadable: tuple[str, ...]
+
+    @property
+    def makespan_seconds(self) -> float:
+        """The longest time that a shard with GPUs took (any shard's, if none has)."""
+        with_gpus = [measure.seconds for name, measure in self.shards.items() if name != "cpu"]
+        return max(with_gpus or [measure.seconds for measure in self.shards.values()], default=0.0)
+
+    @property
+    def worker_start_seconds(self) -> float | None:
+        """The median worker start of the run; None if no worker became ready."""
+        starts = [seconds for measure in self.shards.values() for seconds in measure.worker_starts]
+        return statistics.median(starts) if starts else None
+
+
+def read(folder: RunFolder, plan: Plan) -> Measures:
+    """Returns the measures of a run; a log that cannot be read is named, and counts up to that place."""
+    files = {group.id: group.file for group in plan.groups}
+    visits: dict[str, list[float]] = defaultdict(list)
+    shards: dict[str, ShardMeasure] = {}
+    unreadable: list[str] = []
+    for shard in plan.shards:
+        tallies: list[_Tally] = []
+        try:
+            for attempt in folder.shard(shard.name).attempts():
+                tallies.append(_Tally(groups=frozenset(shard.groups)))
+                where = f"shard {shard.name}, events of attempt {attempt}"
+                tallies[-1].add_all(folder.shard(shard.name).read_events(attempt), where)
+        except RunFolderError as err:
+            unreadable.append(str(err))
+        shards[shard.name] = _total(tallies)
+        for tally in tallies:
+            for (_, group), seconds in tally.setups.items():
+                visits[files[group]].append(seconds)
+    setups = {file: statistics.fmean(seconds) for file, seconds in visits.items()}
+    return Measures(shards=shards, setups=setups, unreadable=tuple(unreadable))
+
+
+@dataclass
+class _Tally:
+    """Sums one attempt's events as they stream by; of a log of any length it keeps one number a worker and group."""
+
+    groups: frozenset[str]
+    seconds: float = 0.0
+    busy: float = 0.0
+    widths: dict[str, int] = field(default_factory=dict)  # by worker
+    starts: dict[str, float] = field(default_factory=dict)  # by worker that became ready
+    setups: dict[tuple[str, str], float] = field(default_factory=dict)  # by worker and group
+
+    def add_all(self, events: Iterable[Record], where: str) -> None:
+        for number, event in enumerate(events, start=1):
+            self.seconds = max(self.seconds, float(event["t"]))
+            self._add(event, f"{where}, line {number}")
+
+    def _add(self, event: Record, where: str) -> None:
+        kind = event["event"]
+        if kind not in _FIELDS:
+            return
+        records.check(event, _FIELDS[kind], where)
+        worker = event["worker"]
+        width = self.widths.get(worker, 1)
+        visit = (worker, event.get("group", ""))
+        if kind == "worker_start":
+            self.widths[worker] = max(1, len(event["gpus"]))
+        elif kind == "worker_ready":
+            self.starts[worker] = float(event["seconds"])
+            self.busy += event["seconds"] * width
+        elif visit[1] not in self.groups:
+            raise RunFolderError(f"{where}: group {visit[1]!r:.100} is not this shard's")
+        elif kind == "collected":
+            self.setups[visit] = self.setups.get(visit, 0.0) + event["seconds"]
+        elif kind == "finish":
+            shared = records.shared_seconds(event, where)
+            if visit in self.setups:
+                self.setups[visit] += sum(shared.get(scope, 0.0) for scope in FILE_SCOPES)
+            if worker in self.starts:
+                self.starts[worker] += shared.get("session", 0.0)
+        else:
+            self.busy += event["seconds"] * width
+
+
+_FIELDS: Mapping[str, records.Shape] = {
+    "worker_start": {"worker": (str,), "gpus": (list, str)},
+    "worker_ready": {"worker": (str,), "seconds": (float,)},
+    "collected": {"worker": (str,), "group": (str,), "seconds": (float,)},
+    "finish": {"worker": (str,), "group": (str,)},
+    "group": {"worker": (str,), "group": (str,), "seconds": (float,)},
+}
+
+
+def _total(tallies: Sequence[_Tally]) -> ShardMeasure:
+    return ShardMeasure(
+        seconds=sum(tally.seconds for tally in tallies),
+        busy_gpu_seconds=sum(tally.busy for tally in tallies),
+        workers=sum(len(tally.widths) for tally in tallies),
+        worker_starts=tuple(seconds for tally in tallies for seconds in tally.starts.values()),
+    )
