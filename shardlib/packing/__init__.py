@@ -1,0 +1,7 @@
+"""Which group runs on which shard, in what order: packing for the shortest wall clock of the slowest pod. Pure."""
+
+from __future__ import annotations
+
+from .packer import Packing, Strategy, pack
+
+__all__ = ["Packing", "Strategy", "pack"]
