@@ -16,7 +16,7 @@ from typing import Any
 import nox
 
 nox.needs_version = ">=2024.3.2"
-nox.options.sessions = ["lint", "typecheck", "contracts", "tests", "versions", "zipapp"]
+nox.options.sessions = ["lint", "typecheck", "contracts", "tests", "versions", "plugins", "zipapp"]
 nox.options.error_on_missing_interpreters = False  # `versions` says which interpreter it misses, and skips it
 nox.options.reuse_venv = "yes"
 
@@ -73,6 +73,14 @@ def matrix(session: nox.Session, pytest: str) -> None:
 def _test_versions(session: nox.Session, pytest: str) -> None:
     session.install("-e", ".[test]", f"pytest=={pytest}")
     session.run("python", "-m", "pytest", "-m", "versions", *session.posargs)
+
+
+@nox.session
+def plugins(session: nox.Session) -> None:
+    """Runs the tests marked `versions` with the plugins that suites bring along installed in the environment."""
+    session.install("-e", ".[test,bench,plugins]", f"pytest=={ENDS[-1][1]}")
+    # Off in our own pytest only: one would shuffle our tests, one warns of its defaults. The pytests under test have them.
+    session.run("python", "-m", "pytest", "-m", "versions", "-p", "no:randomly", "-p", "no:asyncio", *session.posargs)
 
 
 @nox.session
