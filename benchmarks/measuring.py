@@ -7,7 +7,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,16 +66,18 @@ def run_together(
     """
     begin = time.monotonic()
     started: dict[str, subprocess.Popen[bytes]] = {}
+    waits: dict[str, Future[Ended]] = {}
     with ThreadPoolExecutor(max_workers=len(programs)) as threads:
         try:
             for name, argv in programs.items():
                 started[name] = _start(argv, cwd, logs / name, env or {})
-            waits = {name: threads.submit(_wait, started[name], begin, logs / name) for name in started}
+                waits[name] = threads.submit(_wait, started[name], begin, logs / name)
             return {name: wait.result() for name, wait in waits.items()}
         except BaseException:
             for process in started.values():
                 if process.returncode is None:
-                    os.killpg(process.pid, signal.SIGTERM)  # a shard's runner then ends its workers
+                    with suppress(ProcessLookupError):  # it ended just now
+                        os.killpg(process.pid, signal.SIGTERM)  # a shard's runner then ends its workers
             raise
 
 
