@@ -192,7 +192,7 @@ def read_pytest_run(value: object, where: str) -> PytestRun:
         cwd=fields.text("cwd", most=10_000),
         args=fields.texts("args", most=100_000),
         hash_seed=fields.text("hash_seed", most=20),
-        random_seed=fields.integer("random_seed", 0, 2**64) if fields.has("random_seed") else None,
+        random_seed=fields.integer("random_seed", -(2**64), 2**64) if fields.has("random_seed") else None,
     )
     fields.end()
     return run
