@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
@@ -14,10 +14,15 @@ from shardlib.verdict import GroupEvidence, ShardEvidence
 T = TypeVar("T")
 
 
-def read(folder: RunFolder) -> tuple[dict[str, ShardEvidence], tuple[str, ...]]:
-    """Returns the evidence by shard, and what of the folder itself could not be read."""
+def read(folder: RunFolder, planned: Iterable[str]) -> tuple[dict[str, ShardEvidence], tuple[str, ...]]:
+    """Returns the evidence by shard, and what of the folder itself could not be read.
+
+    `planned` are the plan's shards, read even where a foreign file keeps the shards from being listed.
+    """
     unreadable: list[str] = []
-    names = _try(unreadable, folder.shard_names) or []
+    names = _try(unreadable, folder.shard_names)
+    if names is None:
+        names = list(planned)
     return {name: _read_shard(folder.shard(name)) for name in names}, tuple(unreadable)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shardlib.model import CPU_SHARD, Group, Mode, PlannedTest, Shard, WeightSource
+from shardlib.model import CPU_SHARD, Group, Mode, Outcome, PlannedTest, Shard, WeightSource
 from shardlib.plan import Plan, Prediction, PytestRun
 from shardlib.runfolder import RunFolder, ShardFolder
 from shardlib.settings import Settings
@@ -70,7 +70,7 @@ def write_run(path: Path, plan: Plan, **outcomes: str) -> RunFolder:
         red = False
         for group in shard.groups:
             body = result_body(plan, shard.name, group, attempt, **outcomes)
-            red = red or any(test["outcome"] not in ("passed", "skipped", "xfailed") for test in body["tests"])
+            red = red or not all(Outcome(test["outcome"]).ok for test in body["tests"])
             own.write_result(group, body)
         finish(own, plan, attempt, status=int(red))
     return folder

@@ -35,7 +35,7 @@ def verify(folder: RunFolder, *, junit: Path | None = None) -> int:
         PlanError: the plan is malformed.
     """
     plan = folder.read_plan()
-    shards, unreadable = evidence.read(folder)
+    shards, unreadable = evidence.read(folder, [shard.name for shard in plan.shards])
     measures = measure.read(folder, plan)
     verdict = judge(plan, shards, (*unreadable, *measures.unreadable))
     paths = write_reports(folder, plan, verdict, measures)
