@@ -91,6 +91,6 @@ def write_events(folder: ShardFolder, plan: Plan, attempt: int) -> None:
             finished = {"id": test.id, "outcome": "passed", "seconds": 1.5, "shared_seconds": shared}
             log.append({"t": now, "event": "finish", **head, **finished})
             shared = {}
-        log.append({"t": now, "event": "group", **head, "seconds": 2.0})
+        log.append({"t": now, "event": "group", "group": group.id, "seconds": 2.0})
     log.append({"t": 10.0, "event": "worker_end", "worker": "w1", "status": 0, "why": "no more"})
     log.close()

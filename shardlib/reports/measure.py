@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from shardlib import records
 from shardlib.errors import RunFolderError
+from shardlib.fields import short
 from shardlib.plan import Plan
 from shardlib.records import Record
 from shardlib.runfolder import RunFolder
@@ -67,7 +68,7 @@ def read(folder: RunFolder, plan: Plan) -> Measures:
         tallies: list[_Tally] = []
         try:
             for attempt in folder.shard(shard.name).attempts():
-                tallies.append(_Tally(groups=frozenset(shard.groups)))
+                tallies.append(_Tally(widths={group.id: group.width for group in plan.groups_of(shard)}))
                 where = f"shard {shard.name}, events of attempt {attempt}"
                 tallies[-1].add_all(folder.shard(shard.name).read_events(attempt), where)
         except RunFolderError as err:
@@ -84,51 +85,51 @@ def read(folder: RunFolder, plan: Plan) -> Measures:
 class _Tally:
     """Sums one attempt's events as they stream by; of a log of any length it keeps one number a worker and group."""
 
-    groups: frozenset[str]
+    widths: Mapping[str, int]  # GPUs by group
     seconds: float = 0.0
     busy: float = 0.0
-    widths: dict[str, int] = field(default_factory=dict)  # by worker
+    workers: dict[str, int] = field(default_factory=dict)  # GPUs by worker
     starts: dict[str, float] = field(default_factory=dict)  # by worker that became ready
     setups: dict[tuple[str, str], float] = field(default_factory=dict)  # by worker and group
 
     def add_all(self, events: Iterable[Record], where: str) -> None:
         for number, event in enumerate(events, start=1):
             self.seconds = max(self.seconds, float(event["t"]))
-            self._add(event, f"{where}, line {number}")
+            if event["event"] in _FIELDS:
+                self._add(event, f"{where}, line {number}")
 
     def _add(self, event: Record, where: str) -> None:
         kind = event["event"]
-        if kind not in _FIELDS:
-            return
         records.check(event, _FIELDS[kind], where)
-        worker = event["worker"]
-        width = self.widths.get(worker, 1)
-        visit = (worker, event.get("group", ""))
+        worker, group = event.get("worker", ""), event.get("group", "")
+        if "group" in _FIELDS[kind] and group not in self.widths:
+            raise RunFolderError(f"{where}: group {short(group)} is not this shard's")
         if kind == "worker_start":
-            self.widths[worker] = max(1, len(event["gpus"]))
+            self.workers[worker] = max(1, len(event["gpus"]))
         elif kind == "worker_ready":
             self.starts[worker] = float(event["seconds"])
-            self.busy += event["seconds"] * width
-        elif visit[1] not in self.groups:
-            raise RunFolderError(f"{where}: group {visit[1]!r:.100} is not this shard's")
+            self.busy += event["seconds"] * self.workers.get(worker, 1)
         elif kind == "collected":
-            self.setups[visit] = self.setups.get(visit, 0.0) + event["seconds"]
+            self.setups[worker, group] = self.setups.get((worker, group), 0.0) + event["seconds"]
         elif kind == "finish":
-            shared = records.shared_seconds(event, where)
-            if visit in self.setups:
-                self.setups[visit] += sum(shared.get(scope, 0.0) for scope in FILE_SCOPES)
-            if worker in self.starts:
-                self.starts[worker] += shared.get("session", 0.0)
-        else:
-            self.busy += event["seconds"] * width
+            self._finished(worker, group, records.shared_seconds(event, where))
+        elif kind == "group":
+            self.busy += event["seconds"] * self.widths[group]
+
+    def _finished(self, worker: object, group: str, shared: Mapping[str, float]) -> None:
+        """Adds what a test's shared fixtures took; the runner's own word about a test names no worker."""
+        if isinstance(worker, str) and (worker, group) in self.setups:
+            self.setups[worker, group] += sum(shared.get(scope, 0.0) for scope in FILE_SCOPES)
+        if isinstance(worker, str) and worker in self.starts:
+            self.starts[worker] += shared.get("session", 0.0)
 
 
 _FIELDS: Mapping[str, records.Shape] = {
     "worker_start": {"worker": (str,), "gpus": (list, str)},
     "worker_ready": {"worker": (str,), "seconds": (float,)},
     "collected": {"worker": (str,), "group": (str,), "seconds": (float,)},
-    "finish": {"worker": (str,), "group": (str,)},
-    "group": {"worker": (str,), "group": (str,), "seconds": (float,)},
+    "finish": {"group": (str,)},
+    "group": {"group": (str,), "seconds": (float,)},
 }
 
 
@@ -136,6 +137,6 @@ def _total(tallies: Sequence[_Tally]) -> ShardMeasure:
     return ShardMeasure(
         seconds=sum(tally.seconds for tally in tallies),
         busy_gpu_seconds=sum(tally.busy for tally in tallies),
-        workers=sum(len(tally.widths) for tally in tallies),
+        workers=sum(len(tally.workers) for tally in tallies),
         worker_starts=tuple(seconds for tally in tallies for seconds in tally.starts.values()),
     )

@@ -36,7 +36,7 @@ def cases_of(text: str, path: Path) -> list[junitparser.TestCase]:
 
 
 def properties_of(case: junitparser.TestCase) -> dict[str, str]:
-    return {prop.name: prop.value for prop in case.child(junitparser.Properties)}
+    return {prop.name: prop.value for prop in case.child(junitparser.Properties)}  # type: ignore[no-untyped-call]
 
 
 def test_a_green_run_reads_back_with_where_each_test_ran(tmp_path: Path) -> None:

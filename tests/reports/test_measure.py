@@ -63,6 +63,8 @@ def test_the_shard_without_gpus_is_not_in_the_makespan(tmp_path: Path) -> None:
         '{"t":1,"event":"finish","worker":"w1","group":"g00009"}',
         '{"t":1,"event":"finish","worker":"w1","group":"g00001","shared_seconds":[1]}',
         '{"t":1,"event":"collected","worker":["w1"],"group":"g00001","seconds":1}',
+        '{"t":1,"event":"group","group":["g00001"],"seconds":1}',
+        '{"t":1,"event":"group","group":"g00009","seconds":1}',
         "garbage",
     ],
 )
