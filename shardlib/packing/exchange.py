@@ -48,7 +48,7 @@ def _improve(lanes: Sequence[Lane], ends: list[tuple[int, int]], turn: int, star
             continue  # the exchange would cost a worker's start
         for lane, jobs in ((full, mine_then), (other, other_then)):
             ends.remove((lane.end_ms, lane.number))
-            jobs.sort(key=lambda job: (job.kind[1], -job.ms, job.group.tests[0].id))
+            jobs.sort(key=lambda job: (-job.ms, job.name))  # by size, for the next sample
             lane.jobs = jobs
             lane.end_ms = _end(lane, jobs, startup_ms)
             insort(ends, (lane.end_ms, lane.number))

@@ -29,6 +29,11 @@ class Job:
     kind: Kind
     fresh: bool
 
+    @property
+    def name(self) -> str:
+        """Its first test's node id, which breaks ties."""
+        return self.group.tests[0].id
+
 
 @dataclass(eq=False, kw_only=True)
 class Lane:
@@ -51,7 +56,7 @@ def as_jobs(groups: Sequence[Group], *, slots: int, startup_ms: int) -> list[Job
         fresh = group.mode.fresh_process
         kind = (width_on(group, slots), _ORDER.index(group.mode))
         jobs.append(Job(group=group, ms=group.cost_ms + (startup_ms if fresh else 0), kind=kind, fresh=fresh))
-    jobs.sort(key=lambda job: (-job.kind[0], job.kind[1], -job.ms, job.group.tests[0].id))
+    jobs.sort(key=lambda job: (-job.kind[0], job.kind[1], -job.ms, job.name))
     return jobs
 
 
@@ -115,12 +120,16 @@ def _part(lane: Lane, width: int, lanes: list[Lane]) -> tuple[Lane, Lane]:
 
 
 def node_lists(lanes: Sequence[Lane], *, nodes: int, startup_ms: int) -> list[list[Group]]:
-    """Return each node's groups in order of their planned start; at one moment the widest first."""
+    """Return each node's groups in order of their planned start; at one moment the widest first.
+
+    On a lane the longest come first, so that little is at stake at its end; but what is shorter than a worker's start
+    comes before them: left for the end, it would tempt the runner to start workers on slots that are free already.
+    """
     starts: list[list[tuple[int, int, int, Group]]] = [[] for _ in range(nodes)]
     for lane in lanes:
         now = lane.start_ms
         living: Kind | None = None
-        for job in lane.jobs:
+        for job in sorted(lane.jobs, key=lambda job: (job.kind[1], job.ms >= startup_ms, -job.ms, job.name)):
             starts[lane.node].append((now, -lane.width, lane.number, job.group))
             now += job.ms
             if not job.fresh and living != job.kind:

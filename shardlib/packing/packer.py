@@ -19,8 +19,23 @@ from .lanes import Lane, as_jobs, fill, node_lists
 Strategy = Literal["timeline", "lpt"]
 
 _GOOD_ENOUGH = 0.002  # gap to the lower bound at which the search ends: far below what any weight is worth
-_SHARES = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # longest piece of a file, as a part of the bound: cut no more than needed
-_TARGETS = (0.0, 1.0, 1.0005, 1.001, 1.002, 1.004, 1.008, 1.016, 1.03, 1.06, 1.12, 1.25, 1.5)  # times the mean load
+_SHARES = (
+    1.0,
+    0.7,
+    0.5,
+    0.35,
+    0.25,
+    0.18,
+    0.125,
+    0.09,
+    0.0625,
+)  # longest piece of a file, as a part of the bound: cut no more than needed
+_TARGETS = (
+    0.0,
+    *(1 + 0.001 * n for n in range(10)),
+    *(1.01 * 1.01**n for n in range(6)),
+    *(1.08 * 1.05**n for n in range(9)),
+)
 _STEPS_PER_LANE = 4  # exchanges: a lane needs one or two
 
 
@@ -118,7 +133,9 @@ def _solve(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, b
 
 def _best_lanes(groups: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, goal_ms: int) -> list[Lane]:
     jobs = as_jobs(groups, slots=slots, startup_ms=startup_ms)
-    mean_ms = sum(job.ms * job.kind[0] for job in jobs) / (nodes * slots) + startup_ms
+    held_ms = sum(job.ms * job.kind[0] for job in jobs)
+    shared_ms = sum(job.ms * job.kind[0] for job in jobs if not job.fresh)
+    mean_ms = held_ms / (nodes * slots) + startup_ms * shared_ms / held_ms  # fresh processes' starts are in their jobs
     best: list[Lane] = []
     for factor in _TARGETS:
         target_ms = int(mean_ms * factor)
@@ -128,8 +145,8 @@ def _best_lanes(groups: Sequence[Group], *, nodes: int, slots: int, startup_ms: 
         polish(lanes, startup_ms=startup_ms, goal_ms=goal_ms, most_steps=_STEPS_PER_LANE * nodes * slots)
         if not best or _end(lanes) < _end(best):
             best = lanes
-        if _end(best) <= goal_ms:
-            break
+        if _end(best) <= goal_ms or _end(lanes) <= target_ms:
+            break  # a later target only lets lanes end later
     return best
 
 
