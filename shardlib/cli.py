@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -46,6 +47,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code (see `errors`); prints errors on stderr, and never raises them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a node id may hold what the terminal's encoding cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except ShardlibError as err:
@@ -79,7 +83,9 @@ def _dispatch(argv: list[str]) -> int:
             f"`{name}` takes no pytest arguments: those of the plan hold (remove {' '.join(['--', *pytest_args])})"
         )
     module = importlib.import_module(f"shardlib.commands.{name}")
-    parser = _Parser(prog=f"shardlib {name}", description=f"{command.help}.".capitalize(), allow_abbrev=False)
+    parser = _Parser(
+        prog=f"shardlib {name}", description=f"{command.help[0].upper()}{command.help[1:]}.", allow_abbrev=False
+    )
     if command.takes_pytest_args:
         parser.epilog = "What follows `--` is pytest's own."
     module.add_arguments(parser)

@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from shardlib.errors import SettingsError
 from shardlib.fields import short
 from shardlib.model import Mode
-from shardlib.settings import ModeRule, Settings, unfit
+from shardlib.setting_checks import ModeRule, unfit
+from shardlib.settings import Settings
 
 _KEYWORDS = ("mode", "gpus")
 _FIXED_WIDTH = (Mode.CPU, Mode.SEQUENTIAL)

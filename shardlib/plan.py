@@ -7,22 +7,20 @@ in exactly one shard, whether it was made here or read from a file that someone 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from shardlib.errors import PlanError, SettingsError, UsageError
+from shardlib.exactly_once import AGAIN, check_shards, check_tests
 from shardlib.fields import Fields, canonical, parse, short
-from shardlib.model import CPU_SHARD, Group, Mode, PlannedTest, Shard, WeightSource
+from shardlib.model import Group, Mode, PlannedTest, Shard, WeightSource
 from shardlib.settings import Settings
 
 SCHEMA = "shardlib.plan/1"
 MAX_TESTS = 2_000_000  # bounds of what a reader takes: twice the largest suite that packing was measured on
 MAX_SHARDS = 10_000
 _MAX_MS = 10**12  # 31 years
-_AGAIN = "make the plan again: shardlib plan"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +86,8 @@ class Plan:
     prediction: Prediction
 
     def __post_init__(self) -> None:
-        _check_tests(self.groups)
-        _check_shards(self.shards, {group.id: group for group in self.groups})
+        check_tests(self.groups)
+        check_shards(self.shards, {group.id: group for group in self.groups})
 
     @cached_property
     def digest(self) -> str:
@@ -109,15 +107,13 @@ class Plan:
         """
         document = parse(text, where, PlanError)
         fields = Fields(document, where, PlanError)
-        check_schema(fields, SCHEMA, _AGAIN)
+        check_schema(fields, SCHEMA, AGAIN)
         digest = fields.text("digest", most=64)
         actual = hashlib.sha256(
             canonical({key: value for key, value in document.items() if key != "digest"}).encode()
         ).hexdigest()
         if digest != actual:
-            raise PlanError(
-                f"{where}: its digest is {short(digest)}, its content's {actual}: changed by hand? {_AGAIN}"
-            )
+            raise PlanError(f"{where}: its digest is {short(digest)}, its content's {actual}: changed by hand? {AGAIN}")
         try:
             settings = Settings.from_json(fields.raw("settings"), where)
         except SettingsError as err:
@@ -267,49 +263,3 @@ def _read_prediction(value: object, where: str) -> Prediction:
     )
     fields.end()
     return prediction
-
-
-def _check_tests(groups: tuple[Group, ...]) -> None:
-    """Raises PlanError unless each id is well formed and each node id is in exactly one group."""
-    if not groups:
-        raise PlanError("the plan has no tests: collect some first")
-    seen: dict[str, str] = {}
-    for group in groups:
-        if not re.fullmatch(r"g[0-9]{5,9}", group.id):
-            raise PlanError(f"group {short(group.id)}: a group's id is 'g' and at least five digits")
-        if not group.tests:
-            raise PlanError(f"group {group.id} has no tests; {_AGAIN}")
-        if (group.mode is Mode.CPU) != (group.gpus == 0):
-            raise PlanError(f"group {group.id}: mode {group.mode.value!r} with {group.gpus} GPUs; {_AGAIN}")
-        for test in group.tests:
-            if test.id in seen:
-                raise PlanError(
-                    f"node id {short(test.id)} is in group {seen[test.id]} and again in {group.id}; {_AGAIN}"
-                )
-            seen[test.id] = group.id
-
-
-def _check_shards(shards: tuple[Shard, ...], groups: dict[str, Group]) -> None:
-    """Raises PlanError unless each group is in exactly one shard, of its kind and wide enough."""
-    names = Counter(shard.name for shard in shards)
-    owner: dict[str, str] = {}
-    for shard in shards:
-        if not re.fullmatch(rf"[0-9]{{2,9}}|{CPU_SHARD}", shard.name) or names[shard.name] > 1 or not shard.groups:
-            raise PlanError(
-                f"shard {short(shard.name)}: a shard has its own name (two digits or more) and groups; {_AGAIN}"
-            )
-        for name in shard.groups:
-            group = groups.get(name)
-            if group is None:
-                raise PlanError(f"shard {shard.name} names a group {short(name)} that does not exist; {_AGAIN}")
-            if name in owner:
-                raise PlanError(f"group {name} is in shard {owner[name]} and again in {shard.name}; {_AGAIN}")
-            if shard.is_cpu != (group.mode is Mode.CPU) or group.width > shard.slots:
-                raise PlanError(
-                    f"group {name} ({group.mode.value}, {group.gpus} GPUs) does not fit shard {shard.name} "
-                    f"of {shard.slots} slots; {_AGAIN}"
-                )
-            owner[name] = shard.name
-    lost = sorted(set(groups) - set(owner))
-    if lost:
-        raise PlanError(f"group {lost[0]} is in no shard (and {len(lost) - 1} more); {_AGAIN}")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,21 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from shardlib.errors import SettingsError
+from shardlib.fields import short
 from shardlib.model import Mode
+from shardlib.setting_checks import TABLE, ModeRule, Place, checked, mode_rules
 
-_TABLE = "tool.shardlib"
-_DAY_SECONDS = 86_400
-_MAX_GPUS = 64  # a guess: no node has more; keeps a typo from asking for a million slots
-_MAX_BYTES = 1 << 44  # 16 TiB: more than any node's GPU memory
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModeRule:
-    """Gives a mode to the tests whose file or node id matches the glob `match` (`*` crosses `/`)."""
-
-    match: str
-    mode: Mode
-    gpus: int | None = None  # None: the mode's own default
+__all__ = ["ModeRule", "Settings", "load"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,19 +81,19 @@ class Settings:
         Raises:
             SettingsError: an unknown key, a wrong type, or a value out of range.
         """
-        place = _Place(where=where, source=source)
+        place = Place(where=where, source=source)
         names = [field.name for field in dataclasses.fields(cls)]
         for key in table:
             if key not in names:
                 raise place.unknown(key, table[key], names)
-        values = {key: _checked(key, value, place) for key, value in table.items() if key != "modes"}
+        values = {key: checked(key, value, place) for key, value in table.items() if key != "modes"}
         settings = cls(**values)
-        rules = _rules(table.get("modes", []), settings.gpus_per_node, place)
+        rules = mode_rules(table.get("modes", []), settings.gpus_per_node, place)
         return dataclasses.replace(settings, modes=rules)
 
-    def with_node(self, gpus: int) -> Settings:
-        """Returns the same settings for nodes of `gpus` GPUs; SettingsError if a rule asks for more."""
-        return Settings.from_mapping({**self.to_json(), "gpus_per_node": gpus}, f"--gpus {gpus}")
+    def with_values(self, where: str, **values: Any) -> Settings:
+        """Returns the settings with some values changed, checked whole; `where` says who changed them."""
+        return Settings.from_json({**self.to_json(), **values}, where)
 
     def to_json(self) -> dict[str, Any]:
         """Returns every field as a JSON object; `from_json` is its inverse."""
@@ -121,7 +109,7 @@ class Settings:
     def from_json(cls, value: object, where: str) -> Settings:
         """Returns the settings of a `to_json` object, every field of which must be there; else SettingsError."""
         if not isinstance(value, dict):
-            raise SettingsError(f"{where}: settings is {_short(value)}, expected an object")
+            raise SettingsError(f"{where}: settings is {short(value)}, expected an object")
         missing = [field.name for field in dataclasses.fields(cls) if field.name not in value]
         if missing:
             raise SettingsError(f"{where}: settings lacks {', '.join(missing)}; make it again with this version")
@@ -143,143 +131,5 @@ def load(rootdir: Path) -> Settings:
     except (ValueError, AttributeError, RecursionError) as err:
         raise SettingsError(f"{path}: is not valid TOML: {err}") from err
     if not isinstance(table, dict):
-        raise SettingsError(f"{path}: {_TABLE} is {_short(table)}, expected a table")
+        raise SettingsError(f"{path}: {TABLE} is {short(table)}, expected a table")
     return Settings.from_mapping(table, str(path), text)
-
-
-def unfit(mode: Mode, gpus: object, gpus_per_node: int) -> str | None:
-    """Returns what is wrong with `gpus` GPUs for a test of `mode` on such a node; None if nothing is."""
-    if type(gpus) is not int or not 1 <= gpus <= gpus_per_node:
-        return f"gpus={_short(gpus)} must be an integer from 1 to {gpus_per_node} (gpus_per_node)"
-    if mode is Mode.CPU:
-        return f"gpus={gpus} does not go with mode 'cpu', which has none: leave gpus out"
-    if mode is Mode.SEQUENTIAL and gpus != gpus_per_node:
-        return f"gpus={gpus} does not go with mode 'sequential', which holds the whole node: leave gpus out"
-    return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Place:
-    """Where a table was read, to say it in messages."""
-
-    where: str
-    source: str
-
-    def wrong(self, key: str, value: object, expected: str, rule: int | None = None) -> SettingsError:
-        name = key if rule is None else f"modes[{rule}].{key}"
-        return SettingsError(f"{self._at(key, rule)}: {_TABLE}.{name} = {_short(value)}: expected {expected}")
-
-    def unknown(self, key: str, value: object, names: list[str], rule: int | None = None) -> SettingsError:
-        near = difflib.get_close_matches(key, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        name = key if rule is None else f"modes[{rule}].{key}"
-        return SettingsError(
-            f"{self._at(key, rule)}: {_TABLE}.{name} = {_short(value)}: no such setting{hint} "
-            f"The settings: {', '.join(names)}"
-        )
-
-    def _at(self, key: str, rule: int | None) -> str:
-        line = _line(self.source, key, rule)
-        return self.where if line is None else f"{self.where}:{line}"
-
-
-def _line(source: str, key: str, rule: int | None) -> int | None:
-    """Returns the 1-based line that sets `key` in our table (in the `rule`-th of its mode rules), if it is found."""
-    table, count, found = "", -1, None
-    pattern = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*=""")
-    for number, text in enumerate(source.splitlines(), 1):
-        header = re.match(r"\s*\[{1,2}\s*([\w.-]+)\s*\]{1,2}\s*(#.*)?$", text)
-        if header:
-            table = header[1]
-            count += table == f"{_TABLE}.modes"
-        elif pattern.match(text) and (table == _TABLE if rule is None else (table, count) == (f"{_TABLE}.modes", rule)):
-            return number
-        elif rule is not None and table == _TABLE and re.match(r"\s*modes\s*=", text):
-            found = number  # rules as inline tables: the list's line is all that can be said
-    return found
-
-
-_MODES = ", ".join(repr(mode.value) for mode in Mode)
-
-# Integers, then floats, with their least and greatest value; a None default means that the value may be left out.
-_INTEGERS = {
-    "gpus_per_node": (1, _MAX_GPUS),
-    "collect_gpus": (0, _MAX_GPUS),
-    "cpu_slots": (1, 1024),
-    "max_dirty_gpu_memory": (0, _MAX_BYTES),
-    "max_leftover_gpu_memory": (0, _MAX_BYTES),
-    "max_detail_bytes": (256, 1 << 24),
-}
-_NUMBERS = {
-    "startup_seconds": (0.0, 3600.0),
-    "unknown_seconds": (0.001, _DAY_SECONDS),
-    "min_timeout_seconds": (0.1, _DAY_SECONDS),
-    "timeout_factor": (1.0, 1000.0),
-    "max_test_seconds": (0.1, _DAY_SECONDS),
-    "timeout_marker_margin_seconds": (0.0, _DAY_SECONDS),
-    "start_timeout_seconds": (1.0, _DAY_SECONDS),
-    "collect_timeout_seconds": (1.0, _DAY_SECONDS),
-    "end_timeout_seconds": (0.1, _DAY_SECONDS),
-    "kill_grace_seconds": (0.0, 3600.0),
-    "gpu_wait_seconds": (0.0, 3600.0),
-    "gpu_hour_price": (0.0, 1e6),
-}
-
-
-def _checked(key: str, value: Any, place: _Place) -> Any:
-    if key in _INTEGERS:
-        low, high = _INTEGERS[key]
-        if type(value) is int and low <= value <= high:
-            return value
-        raise place.wrong(key, value, f"an integer from {low} to {high}")
-    if key in _NUMBERS:
-        least, most = _NUMBERS[key]
-        if type(value) in (int, float) and least <= value <= most:
-            return float(value)
-        raise place.wrong(key, value, f"a number from {least:g} to {most:g}")
-    if key == "default_mode":
-        return _mode(value, key, place)
-    if key == "flaky":
-        if value in ("green", "red"):
-            return value
-        raise place.wrong(key, value, "'green' or 'red'")
-    if key == "marker":
-        if isinstance(value, str) and value.isidentifier():
-            return value
-        raise place.wrong(key, value, "the name of a marker, such as 'gpu'")
-    if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
-        raise place.wrong(key, value, "a list of texts, none of them empty")
-    return tuple(value)
-
-
-def _mode(value: object, key: str, place: _Place, rule: int | None = None) -> Mode:
-    if isinstance(value, str) and value in {mode.value for mode in Mode}:
-        return Mode(value)
-    near = difflib.get_close_matches(str(value), [mode.value for mode in Mode], n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise place.wrong(key, value, f"one of {_MODES}{hint}", rule)
-
-
-def _rules(value: object, gpus_per_node: int, place: _Place) -> tuple[ModeRule, ...]:
-    if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
-        raise place.wrong("modes", value, f"a list of tables: [[{_TABLE}.modes]]")
-    names = [field.name for field in dataclasses.fields(ModeRule)]
-    rules = []
-    for index, rule in enumerate(value):
-        for key in rule:
-            if key not in names:
-                raise place.unknown(key, rule[key], names, index)
-        match, gpus = rule.get("match"), rule.get("gpus")
-        if not isinstance(match, str) or not match:
-            raise place.wrong("match", match, "a glob over files or node ids, such as 'tests/dist/*'", index)
-        mode = _mode(rule.get("mode"), "mode", place, index)
-        complaint = None if gpus is None else unfit(mode, gpus, gpus_per_node)
-        if complaint:
-            raise place.wrong("gpus", gpus, f"a number of GPUs that fits; {complaint}", index)
-        rules.append(ModeRule(match=match, mode=mode, gpus=gpus))
-    return tuple(rules)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."

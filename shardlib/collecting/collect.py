@@ -196,15 +196,17 @@ def _merge(passes: Mapping[int, dict[str, Any]], settings: Settings) -> tuple[tu
         kept[test.id] = test
     if not tests:
         raise CollectError("no test is collected with as many visible devices as it asks for; set collect_gpus")
-    lost = {test.id: test for width in widths for test in parsed[width] if test.id not in kept}
-    return tests, _notes(passes, list(lost.values()))
+    # Plain pytest on a whole node would run these too.
+    return tests, _notes(passes, [test for test in parsed[widths[0]] if test.id not in kept])
 
 
 def _notes(passes: Mapping[int, dict[str, Any]], lost: Sequence[CollectedTest]) -> list[str]:
     notes = []
     if lost:
         named = ", ".join(short(test.id) for test in lost[:_NAMED])
-        notes.append(f"{len(lost)} tests exist only with other visible devices than they ask for, so not here: {named}")
+        notes.append(
+            f"{len(lost)} tests exist with a node's devices, but not with as many as they ask for; left out: {named}"
+        )
     neutralised = dict.fromkeys(label for answer in passes.values() for label in answer["neutralised"])
     if neutralised:
         notes.append(f"ignored, since shardlib decides it: {', '.join(neutralised)}")

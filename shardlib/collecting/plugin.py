@@ -68,7 +68,7 @@ class Collector:
         try:
             self._settings = settings_module.load(config.rootpath)
             if self._gpus is not None:
-                self._settings = self._settings.with_node(self._gpus)
+                self._settings = self._settings.with_values("--gpus", gpus_per_node=self._gpus)
         except SettingsError as err:
             self.answer["settings_errors"].append(str(err))
             raise pytest.UsageError(str(err)) from err

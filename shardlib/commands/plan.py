@@ -1,0 +1,161 @@
+"""`shardlib plan`: decides which shard runs which tests, stores the plan in the run's folder and shows it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from shardlib import durations as durations_file
+from shardlib.collecting import document
+from shardlib.collecting.document import Collection
+from shardlib.commands.collect import collect_here
+from shardlib.errors import Exit, PlanError, RunFolderError, UsageError
+from shardlib.fields import short
+from shardlib.model import Mode
+from shardlib.packing import Strategy, pack
+from shardlib.plan import Plan, Prediction
+from shardlib.reports.plan_table import fan_out, table
+from shardlib.runfolder import RunFolder
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's options."""
+    parser.add_argument("--run", type=Path, required=True, metavar="RUN", help="the run's folder, made if need be")
+    add_planning_arguments(parser)
+    parser.add_argument(
+        "--collected",
+        type=Path,
+        metavar="FILE",
+        help="what `shardlib collect` wrote; default: RUN/collect/collect.json if it is there, else collect now",
+    )
+    parser.add_argument("--random-seed", type=int, metavar="S", help="pytest-randomly's seed; default: a new one")
+    parser.add_argument(
+        "--fan-out", action="store_true", help="stdout holds only the JSON list of GPU shards; the table goes to stderr"
+    )
+
+
+def add_planning_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options that say how to plan, which `local` has too."""
+    parser.add_argument("--shards", type=int, required=True, metavar="N", help="nodes to spread over")
+    parser.add_argument("--gpus", type=int, metavar="G", help="GPUs of a node; default: the setting gpus_per_node")
+    parser.add_argument("--durations", type=Path, metavar="FILE", help='seconds by node id: {"a.py::test": 1.5}')
+    parser.add_argument(
+        "--strategy",
+        choices=["timeline", "lpt"],
+        default="timeline",
+        help="timeline packs by wall clock; lpt is the classic by summed seconds, for comparison (default: timeline)",
+    )
+    parser.add_argument("--startup-seconds", type=float, metavar="S", help="predicted start of a worker")
+    parser.add_argument("--gpu-hour-price", type=float, metavar="P", help="adds the predicted cost")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Makes and stores the plan, and prints it; returns 0."""
+    if args.shards < 1:
+        raise UsageError(f"--shards {args.shards}: at least 1")
+    folder = RunFolder(args.run)
+    own = args.run / "collect" / "collect.json"
+    if args.collected and args.pytest_args:
+        raise UsageError("--collected and arguments for pytest exclude each other: the tests are collected already")
+    found = args.collected or (own if own.is_file() and not args.pytest_args else None)
+    if found:
+        collection = document.load(found)
+    else:
+        seed = args.random_seed if args.random_seed is not None else earlier_seed(folder)
+        collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=seed)
+    plan = make_plan(
+        collection,
+        shards=args.shards,
+        gpus=args.gpus,
+        durations=args.durations,
+        strategy=args.strategy,
+        startup_seconds=args.startup_seconds,
+        gpu_hour_price=args.gpu_hour_price,
+    )
+    folder.write_plan(plan)
+    if not found:
+        own.parent.mkdir(exist_ok=True)
+        document.write(collection, own)
+    print(table(plan), file=sys.stderr if args.fan_out else sys.stdout)
+    if args.fan_out:
+        print(fan_out(plan))
+    return Exit.GREEN
+
+
+def earlier_seed(folder: RunFolder) -> int | None:
+    """Returns the seed of the plan that the folder has, so that planning again gives the same plan; else None."""
+    try:
+        return folder.read_plan().pytest.random_seed
+    except (PlanError, RunFolderError):  # none there, or one that a new plan replaces
+        return None
+
+
+def make_plan(
+    collection: Collection,
+    *,
+    shards: int,
+    gpus: int | None = None,
+    durations: Path | None = None,
+    strategy: Strategy = "timeline",
+    startup_seconds: float | None = None,
+    gpu_hour_price: float | None = None,
+) -> Plan:
+    """Returns the plan of a collection; values that are None are the settings'.
+
+    Raises:
+        DurationsError: the durations file is wrong.
+        PlanError: a test does not fit a node.
+        UsageError: tests were collected for nodes of another size.
+        SettingsError: a value out of range.
+    """
+    settings = collection.settings
+    if gpus is not None and gpus != settings.gpus_per_node:
+        _check_node(collection, gpus)
+        settings = settings.with_values("--gpus", gpus_per_node=gpus)
+    if startup_seconds is not None:
+        settings = settings.with_values("--startup-seconds", startup_seconds=startup_seconds)
+    if gpu_hour_price is not None:
+        settings = settings.with_values("--gpu-hour-price", gpu_hour_price=gpu_hour_price)
+    known = durations_file.load(durations) if durations else {}
+    weights = durations_file.weigh(collection.tests, known, unknown_seconds=settings.unknown_seconds)
+    packing = pack(
+        collection.tests,
+        weights,
+        shards=shards,
+        gpus=settings.gpus_per_node,
+        cpu_slots=settings.cpu_slots,
+        startup_ms=round(settings.startup_seconds * 1000),
+        strategy=strategy,
+    )
+    why = {test.id: test.why for test in collection.tests}
+    groups = (
+        replace(group, tests=tuple(replace(test, why=why[test.id]) for test in group.tests)) for group in packing.groups
+    )
+    return Plan(
+        pytest=collection.pytest,
+        settings=settings,
+        strategy=strategy,
+        shards=packing.shards,
+        groups=tuple(groups),
+        prediction=Prediction(
+            makespan_ms=packing.makespan_ms,
+            lower_bound_ms=packing.lower_bound_ms,
+            bottleneck=packing.bottleneck,
+            known=weights.known,
+            estimated=weights.estimated,
+            stale=weights.stale,
+        ),
+    )
+
+
+def _check_node(collection: Collection, gpus: int) -> None:
+    """Raises if a test takes all GPUs of a node: it was collected seeing another number of them."""
+    node = collection.settings.gpus_per_node
+    for test in collection.tests:
+        if test.mode in (Mode.SEQUENTIAL, Mode.ISOLATED) and test.gpus == node:
+            raise UsageError(
+                f"--gpus {gpus}: {short(test.id)} takes a whole node and was collected for nodes of {node} GPUs; "
+                f"collect again with --gpus {gpus}"
+            )
