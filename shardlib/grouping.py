@@ -56,22 +56,16 @@ def split(group: Group, pieces: int) -> list[Group]:
     ]
 
 
-def split_to(groups: Sequence[Group], target_ms: float, startup_ms: int) -> list[Group]:
-    """Return the groups, those that take longer than `target_ms` in pieces of about that.
+def pieces_for(group: Group, target_ms: int, startup_ms: int) -> int:
+    """Return into how many pieces to cut a group so that none takes much longer than `target_ms`; 1: leave it whole.
 
     What every piece pays again (the setup; the start too, where a group needs a fresh process) counts in the target.
-    No piece is meant to be shorter than that, or the cut would cost more than it moves.
     """
-    result: list[Group] = []
-    for group in groups:
-        again = group.setup_ms + (startup_ms if group.mode.fresh_process else 0)
-        work = group.cost_ms - group.setup_ms
-        if again + work <= target_ms:
-            result.append(group)
-        else:
-            room = max(target_ms - again, again, 1)
-            result.extend(split(group, int(-(-work // room))))
-    return result
+    again = group.setup_ms + (startup_ms if group.mode.fresh_process else 0)
+    work = group.cost_ms - group.setup_ms
+    if again + work <= target_ms:
+        return 1
+    return -(-work // max(target_ms - again, again, 1))  # shorter pieces would cost more than they move
 
 
 def _planned(test: CollectedTest, weights: Weights) -> PlannedTest:

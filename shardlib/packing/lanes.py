@@ -49,18 +49,24 @@ class Lane:
     parted: bool = False
 
 
-def as_jobs(groups: Sequence[Group], *, slots: int, startup_ms: int) -> list[Job]:
-    """Return the groups as jobs in the order in which they are put on lanes: widest first, longest first, by node id."""
+def as_jobs(groups: Sequence[Group], slots: int, startup_ms: int) -> list[Job]:
+    """Return the groups as jobs for nodes of so many slots."""
     jobs = []
     for group in groups:
         fresh = group.mode.fresh_process
         kind = (width_on(group, slots), _ORDER.index(group.mode))
         jobs.append(Job(group=group, ms=group.cost_ms + (startup_ms if fresh else 0), kind=kind, fresh=fresh))
-    jobs.sort(key=lambda job: (-job.kind[0], job.kind[1], -job.ms, job.name))
     return jobs
 
 
-def fill(jobs: Sequence[Job], *, nodes: int, slots: int, startup_ms: int, target_ms: int) -> list[Lane]:
+def order(job: Job) -> tuple[int, int, int, str]:
+    """Return the sort key by which jobs are put on lanes: the widest first, the longest first, by node id."""
+    return (-job.kind[0], job.kind[1], -job.ms, job.name)
+
+
+def fill(
+    jobs: Sequence[Job], *, nodes: int, slots: int, startup_ms: int, target_ms: int
+) -> tuple[list[Lane], list[Job]]:
     """Return lanes with every job on one of them: best fit below `target_ms`, else wherever it ends first.
 
     A job goes to the fullest lane on which it ends by the target: first among those where its worker would live
@@ -69,18 +75,20 @@ def fill(jobs: Sequence[Job], *, nodes: int, slots: int, startup_ms: int, target
     (Coffman, Garey, Johnson 1978: at most 1.22 times the optimum for P||Cmax). O(n log n) for one width.
     """
     lanes = [Lane(number=n, node=n, width=slots, start_ms=0, kind=None, end_ms=0) for n in range(nodes)]
+    late: list[Job] = []
     start = 0
     while start < len(jobs):
         kind = jobs[start].kind
         stop = start
         while stop < len(jobs) and jobs[stop].kind == kind:
             stop += 1
-        _fill_kind(jobs[start:stop], lanes, startup_ms=startup_ms, target_ms=target_ms)
+        late += _fill_kind(jobs[start:stop], lanes, startup_ms=startup_ms, target_ms=target_ms)
         start = stop
-    return lanes
+    return lanes, late
 
 
-def _fill_kind(jobs: Sequence[Job], lanes: list[Lane], *, startup_ms: int, target_ms: int) -> None:
+def _fill_kind(jobs: Sequence[Job], lanes: list[Lane], *, startup_ms: int, target_ms: int) -> list[Job]:
+    late: list[Job] = []
     width = jobs[0].kind[0]
     extra_ms = 0 if jobs[0].fresh else startup_ms
     homes: list[tuple[int, int]] = []  # (end, number) of lanes where this kind's worker lives
@@ -93,6 +101,7 @@ def _fill_kind(jobs: Sequence[Job], lanes: list[Lane], *, startup_ms: int, targe
         if place is None:
             home = bool(homes) and (not others or homes[0][0] <= others[0][0] + extra_ms)
             place = 0
+            late.append(job)
         lane = lanes[(homes if home else others).pop(place)[1]]
         if lane.width > width:
             lane, rest = _part(lane, width, lanes)
@@ -101,6 +110,7 @@ def _fill_kind(jobs: Sequence[Job], lanes: list[Lane], *, startup_ms: int, targe
         lane.end_ms += job.ms + (0 if home else extra_ms)
         lane.kind = job.kind
         insort(homes, (lane.end_ms, lane.number))
+    return late
 
 
 def _best_fit(lanes: Sequence[tuple[int, int]], latest_ms: int) -> int | None:

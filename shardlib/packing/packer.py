@@ -9,32 +9,21 @@ from typing import Literal
 from ..bounds import Bound, lower_bound
 from ..durations import Weights
 from ..errors import PlanError
-from ..grouping import split_to, whole_groups
+from ..grouping import pieces_for, split, whole_groups
 from ..model import CPU_SHARD, CollectedTest, Group, Mode, Shard
 from ..timeline import schedule
 from .classic import summed_lpt
 from .exchange import polish
-from .lanes import Lane, as_jobs, fill, node_lists
+from .lanes import Job, Lane, as_jobs, fill, node_lists, order
 
 Strategy = Literal["timeline", "lpt"]
 
 _GOOD_ENOUGH = 0.002  # gap to the lower bound at which the search ends: far below what any weight is worth
-_SHARES = (
-    1.0,
-    0.7,
-    0.5,
-    0.35,
-    0.25,
-    0.18,
-    0.125,
-    0.09,
-    0.0625,
-)  # longest piece of a file, as a part of the bound: cut no more than needed
-_TARGETS = (
-    0.0,
-    *(1 + 0.001 * n for n in range(10)),
-    *(1.01 * 1.01**n for n in range(6)),
-    *(1.08 * 1.05**n for n in range(9)),
+_ROUNDS = 16  # times that files may be cut further: a guess; suites need none, a few, or all without reaching the goal
+_MOST_IN_VAIN = 3  # rounds without a better plan before we stop
+_TARGETS = (  # times the mean load; 0 is LPT, which loads all nodes alike
+    *(0.0, 1.0, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.007, 1.008, 1.01, 1.015, 1.02, 1.03, 1.04, 1.06, 1.08),
+    *(1.12, 1.16, 1.2, 1.25, 1.3, 1.4, 1.5, 1.7, 2.0),
 )
 _STEPS_PER_LANE = 4  # exchanges: a lane needs one or two
 
@@ -114,34 +103,48 @@ def _check(tests: Sequence[CollectedTest], *, shards: int, gpus: int, cpu_slots:
 
 
 def _solve(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound_ms: int) -> list[list[Group]]:
-    """The groups of each node in planned-start order."""
+    """The groups of each node in planned-start order.
+
+    Files start in as few pieces as the bound allows. What then finds no place before the goal is cut once more, the
+    longest first, as long as that helps: every cut costs a setup.
+    """
     goal_ms = int(bound_ms * (1 + _GOOD_ENOUGH))
-    best: list[Lane] | None = None
-    pieces = 0
-    for share in _SHARES:
-        groups = split_to(whole, bound_ms * share, startup_ms)
-        if len(groups) == pieces:
-            continue  # nothing was cut further
-        pieces = len(groups)
-        lanes = _best_lanes(groups, nodes=nodes, slots=slots, startup_ms=startup_ms, goal_ms=goal_ms)
-        if best is None or _end(lanes) < _end(best):
-            best = lanes
-        if _end(best) <= goal_ms:
+    jobs = {
+        group.id: as_jobs(split(group, pieces_for(group, bound_ms, startup_ms)), slots, startup_ms) for group in whole
+    }
+    best: list[Lane] = []
+    in_vain = 0
+    for _ in range(_ROUNDS):
+        ordered = sorted((job for pieces in jobs.values() for job in pieces), key=order)
+        lanes = _best_lanes(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, goal_ms=goal_ms, known=best)
+        in_vain = in_vain + 1 if lanes is best else 0
+        best = lanes
+        if _end(best) <= goal_ms or in_vain >= _MOST_IN_VAIN:
             break
-    return node_lists(best or [], nodes=nodes, startup_ms=startup_ms)
+        _, late = fill(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=goal_ms)
+        late = [job for job in late if len(job.group.tests) > 1]
+        longest = max((job.ms for job in late), default=0)
+        names = {job.group.id.partition(".")[0] for job in late if 2 * job.ms >= longest}
+        if not names:
+            break
+        for group in (group for group in whole if group.id in names):
+            jobs[group.id] = as_jobs(split(group, len(jobs[group.id]) + 1), slots, startup_ms)
+    return node_lists(best, nodes=nodes, startup_ms=startup_ms)
 
 
-def _best_lanes(groups: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, goal_ms: int) -> list[Lane]:
-    jobs = as_jobs(groups, slots=slots, startup_ms=startup_ms)
+def _best_lanes(
+    jobs: Sequence[Job], *, nodes: int, slots: int, startup_ms: int, goal_ms: int, known: list[Lane]
+) -> list[Lane]:
+    """The lanes that end first of those that the targets give and of those `known` before."""
     held_ms = sum(job.ms * job.kind[0] for job in jobs)
     shared_ms = sum(job.ms * job.kind[0] for job in jobs if not job.fresh)
     mean_ms = held_ms / (nodes * slots) + startup_ms * shared_ms / held_ms  # fresh processes' starts are in their jobs
-    best: list[Lane] = []
-    for factor in _TARGETS:
+    best = known
+    for factor in _TARGETS if not known else _TARGETS[1:]:
         target_ms = int(mean_ms * factor)
         if best and target_ms >= _end(best):
             break
-        lanes = fill(jobs, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=target_ms)
+        lanes, _ = fill(jobs, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=target_ms)
         polish(lanes, startup_ms=startup_ms, goal_ms=goal_ms, most_steps=_STEPS_PER_LANE * nodes * slots)
         if not best or _end(lanes) < _end(best):
             best = lanes
