@@ -198,6 +198,8 @@ class ShardRunner:
         elif kind == "group_done":
             self._group_done(worker, history.now)
         elif self._journal.knows(history.now.run.group.id, test := str(body.get("id"))):
+            if kind == "start" and worker.killed_for:
+                return  # it goes down: this test is the next worker's
             if kind == "start":
                 history.now.running = test
                 limit = test_limit_seconds(history.now.run.test(test), history.now.run.group, self._settings)
@@ -247,12 +249,20 @@ class ShardRunner:
             return
         outcome = _outcome(body.get("outcome"))
         fields = {k: body[k] for k in ("seconds", "shared_seconds", "reason", "detail", "reruns", "note") if k in body}
+        if worker.killed_for and test == now.running:
+            # The signal that asks for the stacks can wake a call that hung: the test has had its time all the same.
+            outcome = Outcome.TIMED_OUT
+            fields |= {"reason": worker.killed_for, "detail": worker.process.tail()}
         self._journal.finish(test, outcome, worker=worker.id, **fields)
         now.run.finish(test, by_itself=True)
         now.running, now.finished_any = None, True
         worker.state.last_test = test
         worker.within(self._settings.end_timeout_seconds, "the next test did not start")
-        if body.get("retire"):
+        if worker.killed_for:
+            worker.process.kill()  # before it gets far with the next test, which is a fresh worker's
+            self._retire(worker)
+            self._release(now)
+        elif body.get("retire"):
             self._journal.note(f"{worker.id} is retired after {test}: {body['retire']}")
             self._retire(worker)
             worker.ending = True
@@ -371,14 +381,13 @@ def _outcome(value: object) -> Outcome:
     return next((outcome for outcome in Outcome if outcome.value == value), Outcome.ERROR)
 
 
-def order_body(run: GroupRun, *, targets: tuple[str, ...], siblings: tuple[str, ...]) -> str:
-    """Returns the JSON text that a worker reads: what to collect, and what to run of it."""
+def order_body(run: GroupRun, *, siblings: tuple[str, ...]) -> str:
+    """Returns the JSON text that a worker reads: which file to collect, and what to run of it."""
     group = run.group
     return json.dumps(
         {
             "group": group.id,
             "file": group.file,
-            "targets": targets,
             "mode": group.mode.value,
             "gpus": group.gpus,
             "tests": run.left,
