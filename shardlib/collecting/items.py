@@ -35,6 +35,11 @@ def describe(item: pytest.Item, settings: Settings) -> CollectedTest:
     )
 
 
+def register_marker(config: pytest.Config, settings: Settings) -> None:
+    """Declares our marker, so that pytest neither warns of it nor refuses it."""
+    config.addinivalue_line("markers", f"{settings.marker}(mode, gpus): how shardlib runs the test")
+
+
 def file_of(path: Path, rootdir: Path) -> str:
     """Returns a path relative to rootdir with `/`; absolute if it lies outside."""
     try:

@@ -15,7 +15,7 @@ import pytest
 
 from shardlib import settings as settings_module
 from shardlib.collecting.document import to_json
-from shardlib.collecting.items import describe
+from shardlib.collecting.items import describe, register_marker
 from shardlib.errors import SettingsError
 from shardlib.options import PytestOptions
 from shardlib.settings import Settings
@@ -73,7 +73,7 @@ class Collector:
             self.answer["settings_errors"].append(str(err))
             raise pytest.UsageError(str(err)) from err
         self.answer["settings"] = self._settings.to_json()
-        config.addinivalue_line("markers", f"{self._settings.marker}(mode, gpus): how shardlib runs the test")
+        register_marker(config, self._settings)
         self._note_cuda("the start of pytest (a conftest.py or a plugin)")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

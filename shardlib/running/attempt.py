@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
 import socket
@@ -239,22 +238,8 @@ class _Attempt:
         path = self._scratch / f"{run.group.id}.json"
         own = {test.id for test in run.group.tests}
         siblings = (*(own - set(run.left)), *(i for i in self._siblings[_kind(run.group)] if i not in own))
-        body = order_body(run, targets=self._targets(run.group), siblings=siblings)
-        path.write_text(body, "ascii")
+        path.write_text(order_body(run, siblings=siblings), "ascii")
         return path
-
-    def _targets(self, group: Group) -> tuple[str, ...]:
-        """Returns what pytest collects for a group: its file, or the node ids of it that the user's arguments name."""
-        run = self._plan.pytest
-        path = os.path.normpath(Path(run.rootdir, group.file))
-        named = [
-            argument
-            for before, argument in zip(("", *run.args), run.args, strict=False)
-            if "::" in argument
-            and before != "--deselect"
-            and os.path.normpath(Path(run.cwd, argument.partition("::")[0])) == path
-        ]
-        return tuple(named) or (path,)
 
 
 def _kind(group: Group) -> tuple[str, str, int]:

@@ -7,6 +7,7 @@ given a boundary item, whose parent is the Session, as its next one.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from shardlib.collecting.items import describe
+from shardlib.collecting.items import describe, file_of, register_marker
 from shardlib.model import Outcome
 from shardlib.running import outcome as outcomes
 from shardlib.running.protocol import CommandChannel, EventChannel
+from shardlib.running.selection import Selection, select
 from shardlib.settings import Settings
 
 
@@ -36,7 +38,6 @@ class Order:
 
     group: str
     file: str
-    targets: tuple[str, ...]
     mode: str
     gpus: int
     tests: tuple[str, ...]
@@ -64,8 +65,9 @@ class WorkerPlugin:
         self._rootdir = rootdir
         self._started = started
         self._pid = os.getpid()
-        self._targets: tuple[str, ...] = ()
-        self._items: dict[tuple[str, ...], dict[str, pytest.Item]] = {}
+        self._selection: Selection | None = None
+        self._directories: dict[tuple[Path, pytest.Collector], pytest.Collector | None] = {}
+        self._items: dict[str, dict[str, pytest.Item]] = {}
         self._collect_errors: list[str] = []
         self._last_test: tuple[str, str] | None = None
         self._tries = outcomes.Tries()
@@ -74,14 +76,38 @@ class WorkerPlugin:
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
-    @pytest.hookimpl
-    def pytest_collection(self, session: pytest.Session) -> bool:
-        """Collects what the current order names, under every other plugin's wrappers; at the start, nothing."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Declares the marker, as collecting did: `--strict-markers` would refuse it."""
+        register_marker(config, self._settings)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> bool | None:
+        """Collects nothing at the session's start, and later what `_collect` asks pytest for."""
+        if self._selection is not None:
+            return None
         session.items = []
         session.testscollected = 0
-        if self._targets:
-            session.perform_collect(self._targets)
         return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Keeps pytest off everything but the way to the current group's file."""
+        return True if self._selection is not None and self._selection.ignores(collection_path) else None
+
+    @pytest.hookimpl(hookwrapper=True, optionalhook=True)  # pytest 8 has it; 7 knows no directories
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> Iterator[None]:
+        """Gives a directory the same node in every collection: fixtures of a conftest.py belong to it (pytest 9.1)."""
+        outcome: Any = yield
+        outcome.force_result(self._directories.setdefault((path, parent), outcome.get_result()))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> Iterator[None]:
+        """Keeps what pytest 9.1 would forget: conftests loaded at the start whose directories come with later files."""
+        pending: dict[Path, object] = getattr(session._fixturemanager, "_pending_conftests", {})
+        kept = dict(pending)
+        yield
+        pending.update(kept)
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -92,18 +118,28 @@ class WorkerPlugin:
 
     def _collect(self, session: pytest.Session, order: Order) -> dict[str, pytest.Item]:
         """Returns the items of the order's file by node id; a file is collected once in a worker's life."""
-        if order.targets not in self._items:
-            self._targets = order.targets
+        if order.file not in self._items:
+            config = session.config
+            file = Path(os.path.normpath(config.rootpath / order.file))
             self._collect_errors = []
-            failed_before = session.testsfailed
+            failed_before, arguments = session.testsfailed, config.args
+            self._selection = select(
+                file, arguments, cwd=config.invocation_params.dir, packages=bool(config.getoption("pyargs"))
+            )
+            config.args = list(self._selection.arguments)
+            # pytest 7 leaves out what an earlier collection saw, the `__init__.py` of a package too.
+            getattr(config.pluginmanager, "_duplicatepaths", set()).clear()
             try:
-                session.config.hook.pytest_collection(session=session)
-            except pytest.UsageError as error:  # a target that is not there (any more)
+                config.hook.pytest_collection(session=session)
+            except pytest.UsageError as error:  # an argument that names something that is not there (any more)
                 self._collect_errors.append(str(error))
+            finally:
+                config.args = arguments
             # A collection error would otherwise make pytest end the session before its next test.
             session.testsfailed = failed_before
-            self._items[order.targets] = {item.nodeid: item for item in session.items}
-        return self._items[order.targets]
+            items = [item for item in session.items if file_of(item.path, config.rootpath) == order.file]
+            self._items[order.file] = {item.nodeid: item for item in items}
+        return self._items[order.file]
 
     def _compare(self, items: dict[str, pytest.Item], order: Order) -> tuple[list[str], list[str]]:
         """Returns what the plan has and this process lacks, and what it has that the plan lacks."""
@@ -183,6 +219,8 @@ class WorkerPlugin:
         result = {**self._result(), **result}
         if result["outcome"] == Outcome.POISONED.value:
             retire = f"sticky CUDA error: {result['note']}"
+        elif retire is None and any(getattr(stream, "closed", False) for stream in (sys.stdout, sys.stderr)):
+            retire = "the test closed its output streams"
         elif retire is None and (session.shouldstop or session.shouldfail):
             retire = f"a plugin or test asked pytest to stop: {session.shouldstop or session.shouldfail}"
         self._events.send("finish", id=item.nodeid, **result, retire=retire)

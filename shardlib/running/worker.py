@@ -55,7 +55,7 @@ def _order(command: dict[str, Any]) -> Order | None:
     if command.get("command") != "run":
         return None
     order = json.loads(Path(command["order"]).read_text("ascii"))
-    for name in ("targets", "tests", "siblings"):
+    for name in ("tests", "siblings"):
         order[name] = tuple(order[name])
     return Order(**order)
 
