@@ -53,14 +53,14 @@ class Suite:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text), "utf-8")
 
-    def plan(self, *groups: tuple[str, list[str]], slots: int = 2, modes: dict[int, tuple[Mode, int]] | None = None) -> Plan:
+    def plan(
+        self, *groups: tuple[str, list[str]], slots: int = 2, modes: dict[int, tuple[Mode, int]] | None = None
+    ) -> Plan:
         """Stores a plan with one group for each (file, names of tests); `modes` by position, concurrent on 1 by default."""
         made = []
         for index, (file, names) in enumerate(groups):
             mode, gpus = (modes or {}).get(index, (Mode.CONCURRENT, 1))
-            tests = tuple(
-                PlannedTest(id=f"{file}::{name}", weight_ms=1, source=WeightSource.KNOWN) for name in names
-            )
+            tests = tuple(PlannedTest(id=f"{file}::{name}", weight_ms=1, source=WeightSource.KNOWN) for name in names)
             made.append(Group(id=f"g{index + 1:05}", file=file, mode=mode, gpus=gpus, setup_ms=0, tests=tests))
         by_shard = {
             "01": [group.id for group in made if group.mode is not Mode.CPU],
@@ -68,13 +68,20 @@ class Suite:
         }
         plan = Plan(
             pytest=PytestRun(
-                version="any", python="any", rootdir=str(self.root), inifile=None, cwd=str(self.root), args=self.args,
+                version="any",
+                python="any",
+                rootdir=str(self.root),
+                inifile=None,
+                cwd=str(self.root),
+                args=self.args,
                 hash_seed="0",
             ),
             settings=Settings.from_mapping({**QUICK, **self.settings}, "test"),
             strategy="timeline",
             shards=tuple(
-                Shard(name=name, slots=slots, groups=tuple(ids), predicted_ms=1) for name, ids in by_shard.items() if ids
+                Shard(name=name, slots=slots, groups=tuple(ids), predicted_ms=1)
+                for name, ids in by_shard.items()
+                if ids
             ),
             groups=tuple(made),
             prediction=Prediction(makespan_ms=1, lower_bound_ms=1, bottleneck="", known=1, estimated=0, stale=0),

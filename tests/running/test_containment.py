@@ -35,7 +35,10 @@ FAULTS = {
     "interrupt": ("failed", "raise KeyboardInterrupt"),
     "chdir": ("passed", "os.chdir('/')"),
     "rmdir": ("passed", "import tempfile; d = tempfile.mkdtemp(); os.chdir(d); os.rmdir(d)"),
-    "handlers": ("passed", "[signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]"),
+    "handlers": (
+        "passed",
+        "[signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]",
+    ),
     "fork_into_pytest": ("passed", "os.fork()"),
     "poison": ("poisoned", "raise RuntimeError('CUDA error: device-side assert triggered')"),
     "stop_asked": ("passed", "request.session.shouldstop = 'a plugin says so'"),
@@ -101,7 +104,9 @@ def test_a_hang_in_a_fixture_is_contained(suite: Suite, phase: str) -> None:
     [
         pytest.param("subprocess.Popen(['sleep', '300'])", id="child"),
         pytest.param("subprocess.Popen(['sleep', '300'], start_new_session=True)", id="setsid"),
-        pytest.param("subprocess.Popen(['sleep', '300'], start_new_session=True, env={})", id="setsid-without-environment"),
+        pytest.param(
+            "subprocess.Popen(['sleep', '300'], start_new_session=True, env={})", id="setsid-without-environment"
+        ),
         pytest.param("subprocess.Popen('setsid sleep 300 & exit', shell=True, env={})", id="double-fork"),
     ],
 )
