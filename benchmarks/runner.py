@@ -26,7 +26,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 # numba's simulator of CUDA; collection and workers of ours fix the hash seed, so the others get the same one.
 ENV = {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONHASHSEED": "0"}
 
-Outcomes = dict[tuple[str, str], bool]  # (class name, name) of a JUnit test case: whether nothing in it failed
+Outcomes = dict[tuple[str, str], str]  # by class name and name of a JUnit test case: failed, skipped or passed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,7 @@ class Round:
     around_seconds: float = 0.0
 
 
+_WORST_FIRST = ("failed", "skipped", "passed")
 Contender = Callable[[Suite, Path], Round]
 
 
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs all contenders and prints the tables; 1 if one of them saw other tests or other failures than pytest."""
+    """Runs all contenders and prints the tables; 1 if one of them saw other tests or other outcomes than pytest."""
     for module in ("numba", "xdist", "pytest_split"):
         if importlib.util.find_spec(module) is None:
             raise SystemExit(f"{module} is not installed: pip install 'shardlib[bench,demo]'")
@@ -185,14 +186,19 @@ def _startup_seconds(suite: Suite) -> float:
 
 
 def read_outcomes(reports: Sequence[Path]) -> Outcomes:
-    """Returns each test's outcome from JUnit reports; a test with several cases (subtests) passed if all did."""
+    """Returns each test's outcome from JUnit reports; of a test with several cases (subtests) the worst counts."""
     outcomes: Outcomes = {}
     for report in reports:
         for case in ET.parse(report).iter("testcase"):
             key = (case.get("classname", ""), case.get("name", ""))
-            ok = case.find("failure") is None and case.find("error") is None
-            outcomes[key] = outcomes.get(key, True) and ok
+            outcomes[key] = min(outcomes.get(key, "passed"), _outcome(case), key=_WORST_FIRST.index)
     return outcomes
+
+
+def _outcome(case: ET.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "skipped" if case.find("skipped") is not None else "passed"
 
 
 def overhead_seconds(ran: Mapping[str, Sequence[Round]]) -> float:
@@ -213,7 +219,7 @@ def report(title: str, ran: Mapping[str, Sequence[Round]], *, against: str) -> b
         wall_ratio, cpu_ratio = wall / median(ran[against], "wall_seconds"), cpu / median(ran["pytest"], "cpu_seconds")
         outcomes = rounds[-1].outcomes
         figures = f"{wall:9.2f}{wall_ratio:10.3f}{cpu:9.2f}{cpu_ratio:10.3f}{median(rounds, 'around_seconds'):10.2f}"
-        print(f"{name:15}{figures}{len(outcomes):7}{list(outcomes.values()).count(False):8}")
+        print(f"{name:15}{figures}{len(outcomes):7}{list(outcomes.values()).count('failed'):8}")
         for number, one in enumerate(rounds):
             for key in sorted(key for key, _ in one.outcomes.items() ^ expected.items()):
                 print(f"  round {number + 1}: not as under pytest: {'::'.join(key)}")
@@ -235,7 +241,7 @@ def as_json(ran: Mapping[str, Sequence[Round]]) -> dict[str, list[dict[str, floa
                 "cpu_seconds": one.cpu_seconds,
                 "around_seconds": one.around_seconds,
                 "tests": len(one.outcomes),
-                "failed": list(one.outcomes.values()).count(False),
+                "failed": list(one.outcomes.values()).count("failed"),
             }
             for one in rounds
         ]

@@ -82,12 +82,12 @@ def test_all_three_strategies_really_run(tmp_path: Path, capsys: pytest.CaptureF
     parser = ArgumentParser()
     add_arguments(parser)
     figures = tmp_path / "figures.json"
-    options = ["--tests", "20", "--shards", "2", "--predicted-seconds", "2", "--json", str(figures)]
+    options = ["--tests", "9", "--shards", "2", "--predicted-seconds", "2", "--json", str(figures)]
     assert main(parser.parse_args(options)) == 0
     strategies = json.loads(figures.read_text())["strategies"]
     assert set(strategies) == {"timeline", "lpt", "round-robin"}
     for one in strategies.values():
         assert set(one["actual_seconds"]) == {"01", "02", "cpu"}
-        assert one["actual_makespan_seconds"] > 2  # the tests alone sleep longer, on any number of GPUs
+        assert one["actual_makespan_seconds"] > 2  # ours without starts, here the lower bound: no plan sleeps less
         assert len(one["start_seconds"]) > 2
     assert "ours / lpt" in capsys.readouterr().out
