@@ -89,6 +89,13 @@ class RunFolder:
         _match(_SHARD, name, self.path / "shards")
         return ShardFolder(self.path, name)
 
+    def log_path(self, name: str) -> Path:
+        """Returns where `local` keeps what a shard printed; its folder is made. In a pod, the pod's log has it."""
+        _match(_SHARD, name, self.path / "logs")
+        path = self.path / "logs" / f"{name}.log"
+        path.parent.mkdir(exist_ok=True)
+        return path
+
     def report_path(self, name: str) -> Path:
         """Returns the path of a file of the report."""
         _match(_REPORT, name, self.path / "report")
