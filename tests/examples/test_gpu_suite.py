@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from examples.gpu_suite.__main__ import main
 from examples.gpu_suite.drawing import LONGEST_SECONDS, MIX, SHORTEST_SECONDS, File, draw
 from examples.gpu_suite.writing import durations, source, write
+from shardlib import child
 
 BY_HAND = Path(__file__).parents[2] / "examples" / "gpu_suite" / "by_hand"
 
@@ -98,6 +99,38 @@ def test_a_test_with_too_few_gpus_fails(tmp_path: Path) -> None:
 def test_the_suite_written_by_hand_passes_under_plain_pytest() -> None:
     ended = run_pytest(BY_HAND, "-W", "error", env={"GPU_SUITE_SCALE": "0"})
     assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.slow
+def test_the_suite_written_by_hand_shows_every_mode_and_runs_in_it(tmp_path: Path) -> None:
+    collected, run = tmp_path / "collect.json", tmp_path / "run"
+    shardlib("collect", "-o", collected, "--", "tests")
+    tests = json.loads(collected.read_text())["tests"]
+    assert {(test["file"], test["mode"], test["gpus"]) for test in tests} == {
+        ("tests/test_attention.py", "concurrent", 1),
+        ("tests/test_attention.py", "concurrent", 2),
+        ("tests/test_communicator.py", "isolated", 4),
+        ("tests/test_communicator.py", "isolated", 2),
+        ("tests/test_throughput.py", "sequential", 8),
+        ("tests/test_tokenizer.py", "cpu", 0),
+    }
+    shardlib("plan", "--shards", "1", "--gpus", "8", "--run", run, "--collected", collected)
+    for shard in ("01", "cpu"):
+        shardlib("run", "--run", run, "--shard", shard, "--simulated-gpus")
+    shardlib("verify", "--run", run)
+
+
+def shardlib(*arguments: str | Path) -> None:
+    env = {"GPU_SUITE_SCALE": "0"}
+    ended = subprocess.run(
+        child.command("shardlib.cli:main", *map(str, arguments)),
+        cwd=BY_HAND,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_a_folder_that_holds_something_is_refused_and_left_as_it_was(
