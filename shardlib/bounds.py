@@ -30,10 +30,14 @@ from .model import Group
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A lower bound in milliseconds, and what it comes from, as a sentence for a person."""
+    """A lower bound in milliseconds, and what it comes from, as a sentence for a person.
+
+    `is_longest_test`: a single test is the floor.
+    """
 
     ms: int
     why: str
+    is_longest_test: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,8 @@ def _longest(groups: Sequence[Group], startup_ms: int) -> Bound:
         key=lambda pair: pair[0],
     )
     ms += startup_ms
-    return Bound(ms=ms, why=f"the longest test is the floor: more shards will not help ({duration(ms)}: {name})")
+    why = f"the longest test is the floor: more shards will not help ({duration(ms)}: {name})"
+    return Bound(ms=ms, why=why, is_longest_test=True)
 
 
 def _area(groups: Sequence[Group], *, shards: int, slots: int, startup_ms: int) -> Bound:

@@ -6,15 +6,16 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..bounds import Bound
 from ..model import Group, PlannedTest
 
 
-def summed_lpt(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound_ms: int) -> list[list[Group]]:
+def summed_lpt(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound: Bound) -> list[list[Group]]:
     """Return the groups of each node: test by test, heaviest first, onto the node with the least summed weight.
 
     Longest processing time first (Graham 1969: at most 4/3 - 1/(3m) times the optimum, if a node ran one test after
     the other). The tests of one file, mode and GPU count that meet on a node are a group, in collected order; a node's
-    groups are heaviest first. Ties by node id. `slots`, `startup_ms` and `bound_ms` are not looked at: that is its flaw.
+    groups are heaviest first. Ties by node id. `slots`, `startup_ms` and `bound` are not looked at: that is its flaw.
     """
     tests = [(n, at, test) for n, group in enumerate(whole) for at, test in enumerate(group.tests)]
     tests.sort(key=lambda entry: (-entry[2].weight_ms, entry[2].id))

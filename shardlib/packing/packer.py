@@ -18,9 +18,9 @@ from .lanes import Job, Lane, as_jobs, fill, node_lists, order
 
 Strategy = Literal["timeline", "lpt"]
 
-_GOOD_ENOUGH = 0.002  # gap to the lower bound at which the search ends: far below what any weight is worth
-_ROUNDS = 16  # times that files may be cut further: a guess; suites need none, a few, or all without reaching the goal
-_MOST_IN_VAIN = 3  # rounds without a better plan before we stop
+_GOOD_ENOUGH = 0.002  # gap at which the search ends, far below what any weight is worth; a floor is reached exactly
+_SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # longest piece of a file, as a part of the bound: cut no more than needed
+_MOST_IN_VAIN = 2  # rounds of cutting further without a better plan before we stop
 _TARGETS = (  # times the mean load; 0 is LPT, which loads all nodes alike
     *(0.0, 1.0, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.007, 1.008, 1.01, 1.015, 1.02, 1.03, 1.04, 1.06, 1.08),
     *(1.12, 1.16, 1.2, 1.25, 1.3, 1.4, 1.5, 1.7, 2.0),
@@ -80,10 +80,10 @@ def pack(
     cpu_bound = lower_bound(on_cpu, shards=1, slots=cpu_slots, startup_ms=startup_ms)
     parts = []
     if on_gpu:
-        lists = solve(on_gpu, nodes=shards, slots=gpus, startup_ms=startup_ms, bound_ms=bound.ms)
+        lists = solve(on_gpu, nodes=shards, slots=gpus, startup_ms=startup_ms, bound=bound)
         parts += _shards(lists, slots=gpus, startup_ms=startup_ms)
     if on_cpu:
-        lists = solve(on_cpu, nodes=1, slots=cpu_slots, startup_ms=startup_ms, bound_ms=cpu_bound.ms)
+        lists = solve(on_cpu, nodes=1, slots=cpu_slots, startup_ms=startup_ms, bound=cpu_bound)
         parts += _shards(lists, slots=cpu_slots, startup_ms=startup_ms, name=CPU_SHARD)
     return _packing(parts, bound if on_gpu else cpu_bound)
 
@@ -102,34 +102,51 @@ def _check(tests: Sequence[CollectedTest], *, shards: int, gpus: int, cpu_slots:
             raise PlanError(f"{test.id!r} needs {test.gpus} GPUs, a node has {gpus}; plan with --gpus {test.gpus}")
 
 
-def _solve(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound_ms: int) -> list[list[Group]]:
-    """The groups of each node in planned-start order.
-
-    Files start in as few pieces as the bound allows. What then finds no place before the goal is cut once more, the
-    longest first, as long as that helps: every cut costs a setup.
-    """
-    goal_ms = int(bound_ms * (1 + _GOOD_ENOUGH))
-    jobs = {
-        group.id: as_jobs(split(group, pieces_for(group, bound_ms, startup_ms)), slots, startup_ms) for group in whole
-    }
+def _solve(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound: Bound) -> list[list[Group]]:
+    """The groups of each node in planned-start order; files in as few pieces as reach the goal."""
+    goal_ms = bound.ms if bound.is_longest_test else int(bound.ms * (1 + _GOOD_ENOUGH))
     best: list[Lane] = []
+    for share in _SHARES:
+        jobs = {
+            group.id: as_jobs(split(group, pieces_for(group, int(bound.ms * share), startup_ms)), slots, startup_ms)
+            for group in whole
+        }
+        best = _cut_further(whole, jobs, best, nodes=nodes, slots=slots, startup_ms=startup_ms, goal_ms=goal_ms)
+        if _end(best) <= goal_ms:
+            break
+    return node_lists(best, nodes=nodes, startup_ms=startup_ms)
+
+
+def _cut_further(
+    whole: Sequence[Group],
+    jobs: dict[str, list[Job]],
+    best: list[Lane],
+    *,
+    nodes: int,
+    slots: int,
+    startup_ms: int,
+    goal_ms: int,
+) -> list[Lane]:
+    """The best lanes for these pieces, cutting once more what finds no place before the goal, while that helps.
+
+    Only the longest of those are cut: every cut costs a setup.
+    """
     in_vain = 0
-    for _ in range(_ROUNDS):
+    while True:
         ordered = sorted((job for pieces in jobs.values() for job in pieces), key=order)
         lanes = _best_lanes(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, goal_ms=goal_ms, known=best)
         in_vain = in_vain + 1 if lanes is best else 0
         best = lanes
         if _end(best) <= goal_ms or in_vain >= _MOST_IN_VAIN:
-            break
+            return best
         _, late = fill(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=goal_ms)
         late = [job for job in late if len(job.group.tests) > 1]
         longest = max((job.ms for job in late), default=0)
         names = {job.group.id.partition(".")[0] for job in late if 2 * job.ms >= longest}
         if not names:
-            break
+            return best
         for group in (group for group in whole if group.id in names):
             jobs[group.id] = as_jobs(split(group, len(jobs[group.id]) + 1), slots, startup_ms)
-    return node_lists(best, nodes=nodes, startup_ms=startup_ms)
 
 
 def _best_lanes(
@@ -140,8 +157,8 @@ def _best_lanes(
     shared_ms = sum(job.ms * job.kind[0] for job in jobs if not job.fresh)
     mean_ms = held_ms / (nodes * slots) + startup_ms * shared_ms / held_ms  # fresh processes' starts are in their jobs
     best = known
-    for factor in _TARGETS if not known else _TARGETS[1:]:
-        target_ms = int(mean_ms * factor)
+    targets = {int(mean_ms * factor) for factor in _TARGETS} | {goal_ms}
+    for target_ms in sorted(targets if not known else targets - {0}):
         if best and target_ms >= _end(best):
             break
         lanes, _ = fill(jobs, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=target_ms)
