@@ -189,6 +189,8 @@ class WorkerPlugin:
         todo = [items[test] for test in order.tests if test in items]
         boundary = Boundary.from_parent(session, name="shardlib: end of group")
         for item, following in zip(todo, [*todo[1:], boundary]):  # noqa: B905  # all may be missing
+            if self._commands.waits():  # only "halt", or the runner's end, can come before the group's end
+                return False
             if not self._run_test(session, item, following):
                 return False
         self._events.send("group_done")

@@ -172,6 +172,7 @@ class Pool:
             return
         worker.idle, worker.killed_for = False, why
         if stacks:
+            worker.process.send("halt")  # the signal may wake a call that hung: then no other test may start there
             worker.process.ask_for_stacks()
             worker.stage, worker.deadline = Stage.STACKS, time.monotonic() + _STACKS_SECONDS
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,6 +78,12 @@ class CommandChannel:
             if not data:
                 return None
             self._lines.feed(data)
+
+    def waits(self) -> bool:
+        """Whether there is something to receive, or the runner is gone."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
 
 
 class LineSplitter:
