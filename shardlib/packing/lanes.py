@@ -105,7 +105,8 @@ def _fill_kind(jobs: Sequence[Job], lanes: list[Lane], *, startup_ms: int, targe
         lane = lanes[(homes if home else others).pop(place)[1]]
         if lane.width > width:
             lane, rest = _part(lane, width, lanes)
-            insort(others, (rest.end_ms, rest.number))
+            if rest.width >= width:
+                insort(others, (rest.end_ms, rest.number))
         lane.jobs.append(job)
         lane.end_ms += job.ms + (0 if home else extra_ms)
         lane.kind = job.kind
