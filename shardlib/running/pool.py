@@ -229,7 +229,7 @@ class Pool:
         now = time.monotonic()
         if worker.process.status is not None:
             if worker.stage is not Stage.EXITED:
-                expected = worker.ending or bool(worker.killed_for)
+                expected = (worker.ending and worker.process.status == 0) or bool(worker.killed_for)
                 worker.stage, worker.deadline = Stage.EXITED, now if expected else now + _DOUBT_SECONDS
                 worker.idle = False
                 yield from self._messages(worker)

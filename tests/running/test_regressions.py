@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from pathlib import Path
+
 import pytest
 
 from .harness import Suite
 
 pytestmark = pytest.mark.versions
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_bytes()):
+        assert time.monotonic() < deadline, f"{path} does not come"
+        time.sleep(0.02)
 
 
 def test_a_worker_whose_hang_a_signal_woke_starts_no_other_test(suite: Suite) -> None:
@@ -25,3 +37,27 @@ def test_a_worker_whose_hang_a_signal_woke_starts_no_other_test(suite: Suite) ->
     suite.plan(("test_a.py", ["test_hang", "test_after"]))
     assert suite.run().outcomes == {"test_hang": "timed_out", "test_after": "passed"}
     assert (suite.root / "ran").read_text() == "x"
+
+
+def test_a_worker_that_was_ending_when_the_container_was_stopped_fails_no_test(suite: Suite) -> None:
+    suite.settings = {"end_timeout_seconds": 60.0}
+    suite.write(
+        "test_a.py",
+        """
+        import atexit, os, pathlib, time
+        def linger():
+            pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
+            time.sleep(300)
+        def test_one(): atexit.register(linger)
+        """,
+    )
+    suite.plan(("test_a.py", ["test_one"]))
+    process = suite.start()
+    wait_for(suite.root / "pid")
+    # As SIGTERM reaches a container's processes: in any order, the worker first.
+    os.kill(int((suite.root / "pid").read_text()), signal.SIGTERM)
+    time.sleep(0.2)
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 75, output
+    assert suite.run().outcomes == {"test_one": "passed"}
