@@ -16,8 +16,8 @@ from shardlib.verdict import CountedTest, Verdict, judge
 from .drive import Cluster, Pod
 from .scenario import DESERVED
 
-# A worker that is killed from outside fails the test that runs in it, or the last one if it was about to end.
-_KILLED = {Outcome.CRASHED, Outcome.ERROR}
+# A worker that is killed or stopped from outside fails the test that runs in it, or the last one if it was about to end.
+_KILLED = {Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.ERROR}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,14 @@ from tests.running.harness import QUICK
 from .scenario import SLOTS, Kill, Scenario, Target
 
 # A healthy test of this suite takes milliseconds; the limit leaves room for a machine that starts ten processes at once.
-_LIMITS = {**QUICK, "min_timeout_seconds": 4.0, "end_timeout_seconds": 6.0, "gpus_per_node": SLOTS}
+_LIMITS = {
+    **QUICK,
+    "min_timeout_seconds": 4.0,
+    "start_timeout_seconds": 15.0,
+    "collect_timeout_seconds": 8.0,
+    "end_timeout_seconds": 6.0,
+    "gpus_per_node": SLOTS,
+}
 _POLL_SECONDS = 0.02
 # Far beyond what an attempt of this suite can take: only a runner that hangs gets there.
 _PATIENCE_SECONDS = 240.0
@@ -169,7 +176,7 @@ class Cluster:
                 (os.killpg if kill.target is Target.WORKER_GROUP else os.kill)(victim, kill.signal)
         else:
             pod.hits -= 1
-        pod.hard = kill.signal == signal.SIGKILL and kill.target in (Target.RUNNER, Target.EVERYTHING)
+        pod.hard |= kill.signal == signal.SIGKILL and kill.target in (Target.RUNNER, Target.EVERYTHING)
 
     def _write_checkout(self) -> None:
         self.checkout.mkdir(parents=True)

@@ -161,9 +161,8 @@ def _clusters(dice: random.Random, groups: Mapping[str, Sequence[Group]], count:
 
 def _kill(dice: random.Random, theme: Theme) -> Kill:
     # A worker that is killed from outside fails its test, which would not be gentle.
-    targets = [Target.RUNNER, Target.EVERYTHING] if theme is Theme.GENTLE else list(Target)
-    return Kill(
-        after_seconds=dice.uniform(0.1, 4.0),
-        target=dice.choice(targets),
-        signal=dice.choice([signal.SIGKILL, signal.SIGTERM]),
-    )
+    target = dice.choice([Target.RUNNER, Target.EVERYTHING] if theme is Theme.GENTLE else list(Target))
+    signals = [signal.SIGKILL, signal.SIGTERM]
+    if target in (Target.WORKER, Target.WORKER_GROUP):
+        signals.append(signal.SIGSTOP)  # it hangs from then on, wherever it is
+    return Kill(after_seconds=dice.uniform(0.1, 4.0), target=target, signal=dice.choice(signals))
