@@ -150,6 +150,6 @@ def _jobs(groups: Sequence[Group], fresh_start_ms: int) -> list[int]:
 def duration(ms: int) -> str:
     """Return milliseconds as a person reads them: `0.4 s`, `12.3 s`, `4 min 05 s`."""
     seconds = ms / 1000
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
     return f"{round(seconds) // 60} min {round(seconds) % 60:02d} s"

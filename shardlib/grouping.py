@@ -72,7 +72,9 @@ def _planned(test: CollectedTest, weights: Weights) -> PlannedTest:
     weight = weights.by_id.get(test.id)
     if weight is None:
         raise PlanError(f"the test {test.id!r} has no weight; weigh the tests that are planned")
-    return PlannedTest(id=test.id, weight_ms=weight.ms, source=weight.source, timeout_seconds=test.timeout_seconds)
+    return PlannedTest(
+        id=test.id, weight_ms=weight.ms, source=weight.source, timeout_seconds=test.timeout_seconds, why=test.why
+    )
 
 
 def _nearest(ends: Sequence[int], total: int, pieces: int) -> int:

@@ -22,10 +22,14 @@ _ORDER = (Mode.SEQUENTIAL, Mode.ISOLATED, Mode.CONCURRENT, Mode.CPU)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """A group with what the packer asks of it, worked out once. `ms` holds the start of a fresh process, if it needs one."""
+    """A group with what the packer asks of it, worked out once.
+
+    `ms` holds the start of a fresh process, if it needs one. `again_ms` is what a cut would add: setup and such a start.
+    """
 
     group: Group
     ms: int
+    again_ms: int
     kind: Kind
     fresh: bool
 
@@ -55,7 +59,9 @@ def as_jobs(groups: Sequence[Group], slots: int, startup_ms: int) -> list[Job]:
     for group in groups:
         fresh = group.mode.fresh_process
         kind = (width_on(group, slots), _ORDER.index(group.mode))
-        jobs.append(Job(group=group, ms=group.cost_ms + (startup_ms if fresh else 0), kind=kind, fresh=fresh))
+        start_ms = startup_ms if fresh else 0
+        again_ms = group.setup_ms + start_ms
+        jobs.append(Job(group=group, ms=group.cost_ms + start_ms, again_ms=again_ms, kind=kind, fresh=fresh))
     return jobs
 
 

@@ -11,8 +11,9 @@ from .exchange import polish
 from .lanes import Job, Lane, as_jobs, fill, node_lists, order
 
 _GOOD_ENOUGH = 0.002  # gap at which the search ends, far below what any weight is worth; a floor is reached exactly
-_SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # longest piece of a file, as a part of the bound: cut no more than needed
-_MOST_IN_VAIN = 2  # rounds of cutting further without a better plan before we stop
+_SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1.15)  # longest piece of a file, in bounds; the last where setups are dear
+_MOST_ROUNDS = 16  # of cutting further from one share on: a guess; real sets need up to ten
+_MOST_IN_VAIN = 2  # of them without a better plan before we stop
 _TARGETS = (  # times the mean load; 0 is LPT, which loads all nodes alike
     *(0.0, 1.0, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.007, 1.008, 1.01, 1.015, 1.02, 1.03, 1.04, 1.06, 1.08),
     *(1.12, 1.16, 1.2, 1.25, 1.3, 1.4, 1.5, 1.7, 2.0),
@@ -52,10 +53,10 @@ def _cut_further(
 ) -> list[Lane]:
     """The best lanes for these pieces, cutting once more what finds no place before the goal, while that helps.
 
-    Only the longest of those are cut: every cut costs a setup.
+    Only the longest of those are cut, and only where more work moves than the setup that the cut costs.
     """
     in_vain = 0
-    while True:
+    for _ in range(_MOST_ROUNDS):
         ordered = sorted((job for pieces in jobs.values() for job in pieces), key=order)
         lanes = _best_lanes(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, goal_ms=goal_ms, known=best)
         in_vain = in_vain + 1 if lanes is best else 0
@@ -63,20 +64,21 @@ def _cut_further(
         if _end(best) <= goal_ms or in_vain >= _MOST_IN_VAIN:
             return best
         _, late = fill(ordered, nodes=nodes, slots=slots, startup_ms=startup_ms, target_ms=goal_ms)
-        late = [job for job in late if len(job.group.tests) > 1]
+        late = [job for job in late if len(job.group.tests) > 1 and job.ms >= 3 * job.again_ms]
         longest = max((job.ms for job in late), default=0)
         names = {job.group.id.partition(".")[0] for job in late if 2 * job.ms >= longest}
         if not names:
             return best
         for group in (group for group in whole if group.id in names):
             jobs[group.id] = as_jobs(split(group, len(jobs[group.id]) + 1), slots, startup_ms)
+    return best
 
 
 def _best_lanes(
     jobs: Sequence[Job], *, nodes: int, slots: int, startup_ms: int, goal_ms: int, known: list[Lane]
 ) -> list[Lane]:
     """The lanes that end first of those that the targets give and of those `known` before."""
-    held_ms = sum(job.ms * job.kind[0] for job in jobs)
+    held_ms = max(1, sum(job.ms * job.kind[0] for job in jobs))
     shared_ms = sum(job.ms * job.kind[0] for job in jobs if not job.fresh)
     mean_ms = held_ms / (nodes * slots) + startup_ms * shared_ms / held_ms  # fresh processes' starts are in their jobs
     best = known
