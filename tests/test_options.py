@@ -15,7 +15,7 @@ from shardlib.options import check_arguments, neutralise
 pytestmark = pytest.mark.versions
 
 ROOT = str(Path(__file__).parent.parent)
-SUITE = "import os\ndef test_a():\n    open('ran', 'a').write('x')\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\ndef test_b(): assert 0\ndef test_c(): pass\n"
+SUITE = "import os, pathlib\ndef test_a():\n    pathlib.Path('ran').touch()\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\ndef test_b(): assert 0\ndef test_c(): pass\n"
 
 # A worker in small: pytest.main with the plugin and nothing else.
 RUNNER = """

@@ -23,11 +23,13 @@ class Checkout:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
 
-    def collect(self, *args: str, gpus: int | None = 1, seed: int | None = None, **environ: str) -> Collection:
+    def collect(
+        self, *args: str, gpus: int | None = 1, seed: int | None = None, hash_seed: str = "", **environ: str
+    ) -> Collection:
         """Collects with nodes of one GPU: one pass, unless `gpus` says otherwise."""
         # What this pytest was started with is none of the suite's business.
         own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_", "CUDA_"))}
-        return collect(args, environ={**own, **environ}, gpus=gpus, random_seed=seed)
+        return collect(args, environ={**own, "PYTHONHASHSEED": hash_seed, **environ}, gpus=gpus, random_seed=seed)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_each_test_comes_with_mode_gpus_file_and_parameters(checkout: Checkout) 
         def test_param(x): pass
         """,
     )
-    collection = checkout.collect(gpus=2)
+    collection = checkout.collect("-p", "no:randomly", gpus=2)
     assert [(test.id, test.mode, test.gpus) for test in collection.tests] == [
         ("tests/test_a.py::test_module", Mode.CONCURRENT, 2),
         ("tests/test_a.py::TestC::test_class", Mode.ISOLATED, 2),
@@ -82,7 +82,7 @@ def test_any_node_id_is_kept_through_collection_and_its_file(checkout: Checkout,
         def test_it(x): pass
         """,
     )
-    collection = checkout.collect()
+    collection = checkout.collect("-p", "no:randomly")
     listed = subprocess.run(
         [sys.executable, "-c", _LISTER], check=True, capture_output=True, env={**os.environ, "PYTEST_ADDOPTS": ""}
     )
@@ -100,7 +100,7 @@ class P:
         for item in session.items:
             sys.__stderr__.write(item.nodeid.encode("unicode-escape").decode() + "\\0")
 sys.stdout = None
-pytest.main(["-q", "-s", "--collect-only", "-p", "no:terminal", "-p", "no:randomly"], plugins=[P()])
+pytest.main(["-s", "--collect-only", "-p", "no:terminal", "-p", "no:randomly"], plugins=[P()])
 """
 
 
@@ -194,11 +194,12 @@ def test_the_devices_that_are_visible_already_are_the_ones_that_are_used(checkou
 def test_ids_from_a_set_are_the_same_every_time(checkout: Checkout) -> None:
     names = '{"a", "b", "c", "d", "e", "f"}'
     checkout.write("test_a.py", f"import pytest\n@pytest.mark.parametrize('x', {names})\ndef test_s(x): pass\n")
-    without = {"PYTHONHASHSEED": "random"}
-    assert ids(checkout.collect("-p", "no:randomly", **without)) == ids(
-        checkout.collect("-p", "no:randomly", **without)
-    )
-    assert checkout.collect(PYTHONHASHSEED="3").pytest.hash_seed == "3"
+
+    def collected() -> list[str]:
+        return ids(checkout.collect("-p", "no:randomly", hash_seed="random"))
+
+    assert collected() == collected()
+    assert checkout.collect(hash_seed="3").pytest.hash_seed == "3"
 
 
 @pytest.mark.parametrize(
