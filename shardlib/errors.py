@@ -60,6 +60,12 @@ class RunFolderError(ShardlibError):
     exit_code = 16
 
 
+class WeightsError(ShardlibError):
+    """Samples, a proposal or a log of the weight pipeline cannot be used, or a choice about them does not fit."""
+
+    exit_code = 17
+
+
 class InfrastructureError(ShardlibError):
     """The node, not the tests, is at fault: worth another try elsewhere."""
 

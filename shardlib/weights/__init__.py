@@ -1,0 +1,1 @@
+"""From logs to durations that a person can trust: collect, parse, fit, review, accept. Runs in the CI tools image."""
