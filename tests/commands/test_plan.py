@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardlib import cli
+from shardlib.collecting import document
+from shardlib.collecting.document import Collection
+from shardlib.commands.plan import make_plan
+from shardlib.errors import DurationsError, PlanError, SettingsError, UsageError
+from shardlib.model import CollectedTest, Mode
+from shardlib.plan import Plan, PytestRun
+from shardlib.runfolder import RunFolder
+from shardlib.settings import Settings
+
+RUN = PytestRun(version="9", python="3", rootdir="/r", inifile=None, cwd="/r", args=(), hash_seed="0")
+
+
+def collected_test(name: str, mode: Mode = Mode.CONCURRENT, gpus: int = 1) -> CollectedTest:
+    return CollectedTest(id=f"{name}.py::test", file=f"{name}.py", mode=mode, gpus=gpus, why=f"why of {name}")
+
+
+def collection(*tests: CollectedTest, **settings: object) -> Collection:
+    own = Settings.from_mapping(settings, "test")
+    return Collection(
+        pytest=RUN, settings=own, tests=tests or (collected_test("a"), collected_test("b"), collected_test("c"))
+    )
+
+
+@pytest.fixture
+def collected(tmp_path: Path) -> Path:
+    path = tmp_path / "collect.json"
+    document.write(collection(collected_test("a"), collected_test("b"), collected_test("w", Mode.CPU, 0)), path)
+    return path
+
+
+def stored(run: Path) -> Plan:
+    return RunFolder(run).read_plan()
+
+
+def test_every_test_is_planned_once_with_the_reason_of_its_mode() -> None:
+    plan = make_plan(collection(), shards=2)
+    assert sorted(plan.group_of) == ["a.py::test", "b.py::test", "c.py::test"]
+    assert {test.why for group in plan.groups for test in group.tests} == {"why of a", "why of b", "why of c"}
+
+
+def test_options_outrank_settings_and_go_into_the_plan(tmp_path: Path) -> None:
+    durations = tmp_path / "durations.json"
+    durations.write_text('{"a.py::test": 100, "gone.py::test": 1}')
+    plan = make_plan(
+        collection(startup_seconds=1),
+        shards=2,
+        gpus=4,
+        durations=durations,
+        startup_seconds=3,
+        gpu_hour_price=2.5,
+        strategy="lpt",
+    )
+    assert (plan.settings.startup_seconds, plan.settings.gpu_hour_price, plan.settings.gpus_per_node) == (3.0, 2.5, 4)
+    assert plan.strategy == "lpt"
+    assert (plan.prediction.known, plan.prediction.estimated, plan.prediction.stale) == (1, 2, 1)
+    assert plan.prediction.makespan_ms >= 103_000
+    assert {shard.slots for shard in plan.shards} == {4}
+
+
+@pytest.mark.parametrize("mode", [Mode.SEQUENTIAL, Mode.ISOLATED])
+def test_whole_node_tests_keep_the_node_they_were_collected_for(mode: Mode) -> None:
+    with pytest.raises(UsageError, match=r"w\.py::test.*nodes of 8 GPUs; collect again with --gpus 4"):
+        make_plan(collection(collected_test("w", mode, 8)), shards=1, gpus=4)
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"w\.py::test.* 4 GPUs"):
+        make_plan(collection(collected_test("w", gpus=4)), shards=1, gpus=2)
+    with pytest.raises(SettingsError, match="--startup-seconds"):
+        make_plan(collection(), shards=1, startup_seconds=-1)
+    with pytest.raises(SettingsError, match="--gpu-hour-price"):
+        make_plan(collection(), shards=1, gpu_hour_price=-1)
+    (tmp_path / "d.json").write_text("[1")
+    with pytest.raises(DurationsError, match=r"d\.json"):
+        make_plan(collection(), shards=1, durations=tmp_path / "d.json")
+
+
+def test_a_table_is_printed_and_the_plan_stored(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert cli.main(["plan", "--shards", "2", "--run", str(run), "--collected", str(collected)]) == 0
+    out = capsys.readouterr().out
+    assert "3 tests in 3 files: 2 shards of 8 GPUs" in out
+    assert re.search(r"^01 .*#+ .*1 concurrent$", out, re.MULTILINE)
+    assert re.search(r"^cpu .*1 cpu$", out, re.MULTILINE)
+    assert "0 known, 3 estimated, 0 stale" in out
+    assert "lower bound" in out
+    assert "cost" not in out
+    assert len(stored(run).groups) == 3
+
+
+def test_fan_out_alone_is_on_stdout_and_holds_texts_of_integers(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["plan", "--shards", "12", "--run", str(tmp_path / "run"), "--collected", str(collected), "--fan-out"]
+    assert cli.main(argv) == 0
+    out, err = capsys.readouterr()
+    shards = json.loads(out)
+    assert [(shard["shard"], shard["of"]) for shard in shards] == [("01", "02"), ("02", "02")]
+    for shard in shards:
+        assert sorted(shard) == ["deadline", "minutes", "of", "shard"]
+        assert re.fullmatch(r"[0-9]+\.[0-9]", shard["minutes"])
+        assert int(shard["deadline"]) % 60 == 0
+        assert int(shard["deadline"]) > 3 * 40
+    assert out.count("\n") == 1
+    assert "3 tests" in err
+
+
+def test_a_suite_of_cpu_tests_alone_fans_out_to_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "collect.json"
+    document.write(collection(collected_test("w", Mode.CPU, 0)), path)
+    run = tmp_path / "run"
+    assert cli.main(["plan", "--shards", "12", "--run", str(run), "--collected", str(path), "--fan-out"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert [shard.name for shard in stored(run).shards] == ["cpu"]
+
+
+def test_the_same_plan_again_is_success_and_another_is_refused_once_a_shard_has_started(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    argv = ["plan", "--run", str(run), "--collected", str(collected), "--shards"]
+    assert cli.main([*argv, "1"]) == 0
+    assert cli.main([*argv, "1"]) == 0
+    assert cli.main([*argv, "2"]) == 0  # nothing has started
+    digest = stored(run).digest
+    RunFolder(run).shard("01").start_attempt({"digest": digest, "shard": "01", "rerun": "all", "host": "h"})
+    assert cli.main([*argv, "2"]) == 0
+    assert cli.main([*argv, "1"]) == 16
+    assert "another plan" in capsys.readouterr().err
+    assert stored(run).digest == digest
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "named"),
+    [
+        (["--shards", "0"], 11, "--shards 0"),
+        (["--shards", "x"], 11, "--shards"),
+        (["--shards", "1", "--collected", "missing.json"], 15, "missing.json"),
+        (["--shards", "1", "--gpus", "0"], 12, "gpus_per_node = 0"),
+        (["--shards", "1", "--", "tests"], 11, "exclude each other"),
+        (["--shards", "1", "--strategy", "best"], 11, "timeline"),
+        (["--shards", "1", "--durations", "missing.json"], 14, "missing.json"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_nothing_written(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, named: str
+) -> None:
+    run = tmp_path / "run"
+    assert cli.main(["plan", "--run", str(run), "--collected", str(collected), *argv]) == code
+    assert named in capsys.readouterr().err
+    assert not run.exists()
+
+
+@pytest.mark.versions
+def test_plan_collects_itself_keeps_what_it_found_and_gives_the_same_plan_again(tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "pytest.ini").write_text("[pytest]\n")
+    (suite / "test_a.py").write_text("import pytest\n@pytest.mark.parametrize('x', range(3))\ndef test_a(x): pass\n")
+    root = Path(cli.__file__).parent.parent
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from shardlib.cli import main; raise SystemExit(main())"
+
+    def shardlib(*argv: str) -> str:
+        own = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *argv], cwd=suite, env=own, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run = tmp_path / "run"
+    shardlib("plan", "--shards", "1", "--gpus", "1", "--run", str(run), "--", "test_a.py")
+    plan = stored(run)
+    assert sorted(plan.group_of) == [f"test_a.py::test_a[{x}]" for x in range(3)]
+    assert plan.pytest.args == ("test_a.py",)
+    shardlib("plan", "--shards", "1", "--gpus", "1", "--run", str(run), "--", "test_a.py")
+    assert stored(run).digest == plan.digest  # whatever pytest-randomly draws
+    shardlib("plan", "--shards", "1", "--run", str(run))  # from RUN/collect/collect.json
+    assert stored(run).digest == plan.digest
+    shardlib("collect", "--gpus", "1", "-o", str(tmp_path / "c.json"), "--", "test_a.py")
+    assert {test.id for test in document.load(tmp_path / "c.json").tests} == set(plan.group_of)
+    assert "concurrent, 1 GPU" in shardlib("explain", "--run", str(run), "test_a.py::test_a[1]")
