@@ -233,8 +233,8 @@ def _judge_test(test: CountedTest, *, flaky_is_red: bool) -> Iterator[Reason]:
         kind, text = Kind.FAILED, "flaky: passed now, failed in an earlier attempt"
     else:
         return
-    if test.reason:
-        text += f": {test.reason}"
+    if test.reason:  # which may begin with the outcome itself
+        text = f"{text}: {test.reason.removeprefix(f'{text}: ')}"
     yield Reason(kind=kind, shard=test.shard, group=test.group.id, id=test.planned.id, text=text)
 
 

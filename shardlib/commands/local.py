@@ -19,6 +19,7 @@ from shardlib.commands.plan import add_planning_arguments, earlier_seed, make_pl
 from shardlib.commands.verify import verify
 from shardlib.errors import Exit, UsageError
 from shardlib.gpus import NvidiaGpus
+from shardlib.model import CPU_SHARD
 from shardlib.plan import Plan
 from shardlib.reports.escape import printable
 from shardlib.reports.plan_table import table
@@ -32,17 +33,22 @@ _TAIL_LINES = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """How each shard runs on this machine; `max_workers` None leaves as many as its slots."""
+    """How each shard runs on this machine.
+
+    `max_workers` None leaves as many as a shard has GPUs; the `cpu` shard never gets more than its part of the cores.
+    """
 
     simulated: bool
     at_once: int
     max_workers: int | None
+    cores: int
 
     def command(self, run: Path, shard: str) -> list[str]:
         """Returns the argv of one shard's process."""
         options = ["--simulated-gpus"] if self.simulated else []
-        if self.max_workers is not None:
-            options += ["--max-workers", str(self.max_workers)]
+        workers = self.cores // self.at_once or 1 if shard == CPU_SHARD else None
+        if (workers := self.max_workers or workers) is not None:
+            options += ["--max-workers", str(workers)]
         return child.command("shardlib.cli:main", "run", "--run", str(run), "--shard", shard, *options)
 
 
@@ -147,8 +153,9 @@ class _Running:
 
 
 def _make_plan(folder: RunFolder, args: argparse.Namespace) -> Plan:
-    if args.shards < 1 or args.at_once < 1 or (args.max_workers or 1) < 1:
-        raise UsageError("--shards, --at-once and --max-workers are at least 1")
+    for option in ("shards", "at_once", "max_workers"):
+        if (value := getattr(args, option)) is not None and value < 1:
+            raise UsageError(f"--{option.replace('_', '-')} {value}: at least 1")
     collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=earlier_seed(folder))
     print(summary(collection), flush=True)
     plan = make_plan(
@@ -174,8 +181,9 @@ def _node(plan: Plan, args: argparse.Namespace) -> Node:
         raise UsageError(f"--gpus {needed}: this machine shows {shown} GPUs; plan for those, or pass --simulated-gpus")
     if not simulated and args.at_once > 1:
         raise UsageError(f"--at-once {args.at_once}: each shard needs this machine's GPUs for itself, so one at a time")
-    cap = max(1, _cores() // args.at_once) if simulated else None
-    return Node(simulated=simulated, at_once=args.at_once, max_workers=args.max_workers or cap)
+    cores = len(os.sched_getaffinity(0))
+    cap = max(1, cores // args.at_once) if simulated else None
+    return Node(simulated=simulated, at_once=args.at_once, max_workers=args.max_workers or cap, cores=cores)
 
 
 def _explained(plan: Plan, node: Node) -> Iterator[str]:
@@ -185,7 +193,7 @@ def _explained(plan: Plan, node: Node) -> Iterator[str]:
         yield f"GPUs are simulated: {slots} a shard, none of them real"
     if node.max_workers is not None and node.max_workers < slots:
         yield (
-            f"at most {node.max_workers} living workers a shard, not {slots}: this machine has {_cores()} cores for "
+            f"at most {node.max_workers} living workers a shard, not {slots}: this machine has {node.cores} cores for "
             f"{node.at_once} shard{'' if node.at_once == 1 else 's'} at once, so tests that compute take longer than planned"
         )
 
@@ -231,10 +239,6 @@ def _tail(log: Path) -> list[str]:
 def _word(code: int) -> str:
     words = {0: "green", 1: "red", 75: "stopped or ended by its node's failure (75)"}
     return words.get(code, f"failed with status {code}")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _say(line: str) -> None:
