@@ -55,6 +55,7 @@ class WorkerPlugin:
         receive: Callable[[dict[str, Any]], Order | None],
         settings: Settings,
         rootdir: str,
+        cache_dir: Path,
         started: float,
     ) -> None:
         """Takes the channels; `rootdir` is the plan's, `started` the monotonic time of the process's start."""
@@ -63,6 +64,7 @@ class WorkerPlugin:
         self._receive = receive
         self._settings = settings
         self._rootdir = rootdir
+        self._cache_dir = cache_dir
         self._started = started
         self._pid = os.getpid()
         self._selection: Selection | None = None
@@ -70,16 +72,19 @@ class WorkerPlugin:
         self._items: dict[str, dict[str, pytest.Item]] = {}
         self._collect_errors: list[str] = []
         self._last_test: tuple[str, str] | None = None
+        self._any_bad = False
         self._tries = outcomes.Tries()
         self._shared_seconds: dict[str, float] = {}
         self._fixture_depth = 0
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
-    @pytest.hookimpl(tryfirst=True)
+    @pytest.hookimpl
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Declares the marker, as collecting did: `--strict-markers` would refuse it."""
+        """Declares the marker, as collecting did (`--strict-markers`), and gives this process a cache of its own."""
         register_marker(config, self._settings)
+        if hasattr(config, "cache"):  # `-o cache_dir` would be an unknown key under `-p no:cacheprovider`
+            config.cache._cachedir = self._cache_dir
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool | None:
@@ -227,6 +232,7 @@ class WorkerPlugin:
             retire = f"a plugin or test asked pytest to stop: {session.shouldstop or session.shouldfail}"
         self._events.send("finish", id=item.nodeid, **result, retire=retire)
         self._last_test = (item.nodeid, result["outcome"])
+        self._any_bad |= retire is not None or not Outcome(result["outcome"]).ok
         return retire is None
 
     def _result(self) -> dict[str, Any]:
@@ -273,6 +279,15 @@ class WorkerPlugin:
         """Ends the session fixtures now, while a failure can still be told as the last test's."""
         try:
             session._setupstate.teardown_exact(None)
-        except Exception as error:  # noqa: BLE001  # whatever a user's fixture raises; pytest reports it the same way
-            text = f"ending the session's fixtures failed: {type(error).__name__}: {error}"
-            self._events.send("end_failed", test=self._last_test, text=text[: self._settings.max_detail_bytes])
+        except BaseException as error:  # noqa: BLE001  # pytest.fail and SystemExit too, as pytest itself reports them
+            self._any_bad = True
+            self._end_failed(f"ending the session's fixtures failed: {type(error).__name__}: {error}")
+
+    def ended(self, status: int) -> None:
+        """Tells the runner if pytest's exit status says more than the tests' outcomes: a hook failed the session."""
+        fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if status not in fine and not self._any_bad:
+            self._end_failed(f"pytest's exit status is {status} though no test failed: a plugin or a conftest.py did")
+
+    def _end_failed(self, text: str) -> None:
+        self._events.send("end_failed", test=self._last_test, text=text[: self._settings.max_detail_bytes])

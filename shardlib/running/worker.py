@@ -40,13 +40,13 @@ def main(arguments: list[str]) -> int:
         receive=_order,
         settings=Settings.from_json(hello["settings"], where="the plan"),
         rootdir=hello["rootdir"],
+        cache_dir=Path(hello["cache_dir"]),
         started=started,
     )
     options = PytestOptions(random_seed=hello["random_seed"])
     os.chdir(hello["cwd"])
     sys.argv = ["pytest", *hello["args"]]
-    status = pytest.main([*hello["args"], "-o", f"cache_dir={hello['cache_dir']}"], plugins=[options, plugin])
-    events.send("ended", status=int(status))
+    plugin.ended(int(pytest.main(hello["args"], plugins=[options, plugin])))
     return 0
 
 
