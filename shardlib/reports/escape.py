@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\u007e\u0080-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,6 +33,14 @@ def xml(text: str) -> str:
     return _NOT_XML.sub(
         lambda match: f"#x{ord(match[0]):02X}" if ord(match[0]) <= 0xFF else f"#x{ord(match[0]):04X}", text
     )
+
+
+def xml_text(text: str, limit: int = 300) -> str:
+    """Returns `text` for the content or a quoted attribute of HTML or SVG: lines stay, control characters are shown."""
+    shown = "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+    if len(shown) > limit:
+        shown = f"{shown[: limit // 2]} ... {shown[-(limit // 2) :]}"
+    return html.escape(shown)
 
 
 def _escaped(char: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardlib import records
@@ -12,6 +12,7 @@ from shardlib.errors import RunFolderError
 from shardlib.fields import short
 from shardlib.plan import Plan
 from shardlib.records import Record
+from shardlib.reports.spans import Span, SpanReader
 from shardlib.runfolder import RunFolder
 
 FILE_SCOPES = ("package", "module", "class")
@@ -30,6 +31,7 @@ class ShardMeasure:
     busy_gpu_seconds: float
     workers: int
     worker_starts: tuple[float, ...]
+    spans: tuple[Span, ...] = ()
 
     @property
     def worker_start_seconds(self) -> float | None:
@@ -66,14 +68,15 @@ def read(folder: RunFolder, plan: Plan) -> Measures:
     unreadable: list[str] = []
     for shard in plan.shards:
         tallies: list[_Tally] = []
+        spans = SpanReader()
         try:
             for attempt in folder.shard(shard.name).attempts():
                 tallies.append(_Tally(widths={group.id: group.width for group in plan.groups_of(shard)}))
                 where = f"shard {shard.name}, events of attempt {attempt}"
-                tallies[-1].add_all(folder.shard(shard.name).read_events(attempt), where)
+                spans.add_attempt(tallies[-1].passing(folder.shard(shard.name).read_events(attempt), where))
         except RunFolderError as err:
             unreadable.append(str(err))
-        shards[shard.name] = _total(tallies)
+        shards[shard.name] = _total(tallies, spans)
         for tally in tallies:
             for (_, group), seconds in tally.setups.items():
                 visits[files[group]].append(seconds)
@@ -92,11 +95,13 @@ class _Tally:
     starts: dict[str, float] = field(default_factory=dict)  # by worker that became ready
     setups: dict[tuple[str, str], float] = field(default_factory=dict)  # by worker and group
 
-    def add_all(self, events: Iterable[Record], where: str) -> None:
+    def passing(self, events: Iterable[Record], where: str) -> Iterator[Record]:
+        """Yields the events on, each once it is counted."""
         for number, event in enumerate(events, start=1):
             self.seconds = max(self.seconds, float(event["t"]))
             if event["event"] in _FIELDS:
                 self._add(event, f"{where}, line {number}")
+            yield event
 
     def _add(self, event: Record, where: str) -> None:
         kind = event["event"]
@@ -133,10 +138,11 @@ _FIELDS: Mapping[str, records.Shape] = {
 }
 
 
-def _total(tallies: Sequence[_Tally]) -> ShardMeasure:
+def _total(tallies: Sequence[_Tally], spans: SpanReader) -> ShardMeasure:
     return ShardMeasure(
         seconds=sum(tally.seconds for tally in tallies),
         busy_gpu_seconds=sum(tally.busy for tally in tallies),
         workers=sum(len(tally.workers) for tally in tallies),
         worker_starts=tuple(seconds for tally in tallies for seconds in tally.starts.values()),
+        spans=tuple(spans.spans),
     )

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from shardlib.model import Group, Outcome, Shard
+from shardlib.reports.escape import printable
 from shardlib.resume import TestState
 from shardlib.runfolder import EventLog, ShardFolder
 
-# A line of the log for a failure: enough to see which test and why, not the traceback (that is in the report).
-_LINE_CHARACTERS = 300
 # Lines of a failure's text that the log shows; the report has all of it.
 _DETAIL_LINES = 40
 
@@ -69,9 +68,9 @@ class Journal:
         self._done += self._states[test].open
         self._states[test].finish(self._attempt, body)
         if not outcome.ok:
-            self._line(f"{outcome.value.upper()} {_printable(test)} - {_printable(body.get('reason', ''))}")
+            self._line(f"{outcome.value.upper()} {printable(test)} - {printable(body.get('reason', ''))}")
             for line in str(body.get("detail", "")).splitlines()[-_DETAIL_LINES:]:
-                self._say(f"    | {_printable(line)}")
+                self._say(f"    | {printable(line)}")
         self._progress()
 
     def knows(self, group: str, test: str) -> bool:
@@ -88,7 +87,7 @@ class Journal:
         for test in tests:
             if test not in known:
                 known.append(test)
-                self._line(f"EXTRA {_printable(test)} - collected here, but not in the plan")
+                self._line(f"EXTRA {printable(test)} - collected here, but not in the plan")
 
     # --- results ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +97,7 @@ class Journal:
         self.event("group", group=group.id, seconds=round(seconds, 6), **more)
         self.write_result(group)
         self._line(
-            f"{group.id} {_printable(group.file)}  {group.mode.value} on {where}: {len(group.tests)} tests in {seconds:.1f} s "
+            f"{group.id} {printable(group.file)}  {group.mode.value} on {where}: {len(group.tests)} tests in {seconds:.1f} s "
             f"(planned {group.cost_ms / 1000:.1f} s)  {self._done}/{len(self._states)} tests done"
         )
         self._durations_block(group)
@@ -140,7 +139,7 @@ class Journal:
         for test in self.failures():
             state = self._states[test]
             event = {"outcome": "unfinished"} if state.open else state.history[-1][1]
-            lines.append(f"{event['outcome'].upper()} {_printable(test)} - {_printable(event.get('reason', ''))}")
+            lines.append(f"{event['outcome'].upper()} {printable(test)} - {printable(event.get('reason', ''))}")
         return lines
 
     def extras(self) -> list[str]:
@@ -175,9 +174,3 @@ class Journal:
                 self._progress_file.write_text(f"{self._done}/{len(self._states)}\n", encoding="ascii")
             except OSError:
                 self._progress_file = None
-
-
-def _printable(text: str) -> str:
-    """Returns untrusted text as one line that cannot steer a terminal or look like another line of the log."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return shown if len(shown) <= _LINE_CHARACTERS else f"{shown[:_LINE_CHARACTERS]}... ({len(text)} characters)"
