@@ -21,6 +21,8 @@ nox.options.error_on_missing_interpreters = False  # `versions` says which inter
 nox.options.reuse_venv = "yes"
 
 BIN = Path(sys.executable).parent
+# The suite starts hundreds of pytests: without bytecode each would compile, and rewrite the asserts of, all of its plugins.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 ENDS = [("3.10", "7.4.4"), ("3.13", "9.2.0")]  # oldest and newest of Python and pytest together
 MATRIX = itertools.product(["3.10", "3.11", "3.12", "3.13"], ["7.4.4", "8.4.2", "9.2.0"])
 
