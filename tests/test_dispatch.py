@@ -69,11 +69,14 @@ def nodes(draw: st.DrawFn) -> tuple[list[Seat], int]:
     slots = draw(st.integers(1, 8))
     free = list(range(slots))
     seats: list[Seat] = []
-    while free and draw(st.booleans()):
-        taken = draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
+    more: list[bool] = draw(st.lists(st.booleans(), max_size=8))  # and whether each worker is idle
+    for idle in more:
+        if not free:
+            break
+        taken: list[int] = draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
         free = [slot for slot in free if slot not in taken]
         mode = draw(st.sampled_from([Mode.CONCURRENT, Mode.ISOLATED]))
-        seats.append(seat(f"w{len(seats)}", mode, *sorted(taken), idle=draw(st.booleans())))
+        seats.append(seat(f"w{len(seats)}", mode, *sorted(taken), idle=idle))
     return seats, slots
 
 

@@ -195,7 +195,14 @@ def test_impossible_count_is_refused(changed: dict[str, int], message: str) -> N
     counts = {"shards": 1, "gpus": 1, "cpu_slots": 1, "startup_ms": 0, **changed}
     suite = flat([1.0])
     with pytest.raises(PlanError, match=message):
-        pack(suite.tests, suite.weights, **counts)
+        pack(
+            suite.tests,
+            suite.weights,
+            shards=counts["shards"],
+            gpus=counts["gpus"],
+            cpu_slots=counts["cpu_slots"],
+            startup_ms=counts["startup_ms"],
+        )
 
 
 def test_test_wider_than_a_node_is_refused_by_name() -> None:
