@@ -171,8 +171,8 @@ class Pool:
         if worker.stage is not Stage.ALIVE:
             return
         worker.idle, worker.killed_for = False, why
+        worker.process.send("halt")  # a signal may wake a call that hangs, or be ignored: no other test may start there
         if stacks:
-            worker.process.send("halt")  # the signal may wake a call that hung: then no other test may start there
             worker.process.ask_for_stacks()
             worker.stage, worker.deadline = Stage.STACKS, time.monotonic() + _STACKS_SECONDS
         else:

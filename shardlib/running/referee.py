@@ -21,6 +21,8 @@ from shardlib.settings import Settings
 
 # When no worker has ever become ready, so many failed starts end the shard: the image or the arguments are broken.
 _MAX_FAILED_STARTS = 3
+# How the reason of a kill begins when the test that ran had its time.
+_HUNG = "no end after"
 
 
 class Queue(Protocol):
@@ -112,7 +114,7 @@ class Referee:
             if kind == "start":
                 history.now.running = test
                 limit = test_limit_seconds(history.now.run.test(test), history.now.run.group, self._settings)
-                worker.within(limit, f"no end after {limit:.0f} s")
+                worker.within(limit, f"{_HUNG} {limit:.0f} s")
                 self._journal.event("start", worker=worker.id, group=history.now.run.group.id, id=test)
             elif kind == "report":
                 self._journal.event("report", worker=worker.id, **{k: v for k, v in body.items() if k != "event"})
@@ -158,10 +160,12 @@ class Referee:
             return
         outcome = _outcome(body.get("outcome"))
         fields = {k: body[k] for k in ("seconds", "shared_seconds", "reason", "detail", "reruns", "note") if k in body}
-        if worker.killed_for and test == now.running:
+        if worker.killed_for.startswith(_HUNG) and test == now.running:
             # The signal that asks for the stacks can wake a call that hung: the test has had its time all the same.
             outcome = Outcome.TIMED_OUT
             fields |= {"reason": worker.killed_for, "detail": worker.process.tail()}
+        if self.stopping and not outcome.ok:
+            return  # the signal that stops the container may be why: the next attempt decides
         self._journal.finish(test, outcome, worker=worker.id, **fields)
         now.run.finish(test, by_itself=True)
         now.running, now.finished_any = None, True
@@ -222,7 +226,7 @@ class Referee:
             why = f"its process lost the channel to the runner (closed file descriptors?): {why}"
         tail = worker.process.tail()
         if now.running is not None:
-            timed_out = worker.killed_for.startswith("no end after") or "+ Timeout +" in tail  # pytest-timeout's banner
+            timed_out = worker.killed_for.startswith(_HUNG) or "+ Timeout +" in tail  # pytest-timeout's banner
             outcome = Outcome.TIMED_OUT if timed_out else Outcome.CRASHED
             now.run.finish(now.running, by_itself=False)
             self._journal.finish(now.running, outcome, reason=why, detail=tail, worker=worker.id)
@@ -261,7 +265,7 @@ class Referee:
     def _ended_badly(self, worker: Worker, text: str) -> None:
         """Charges a failed end of the session to the worker's last test, as plain pytest does."""
         history: History = worker.state
-        if history.retired or history.last_test is None:
+        if self.stopping or history.retired or history.last_test is None:
             self._journal.note(f"{worker.id} did not end well: {text}")
             return
         test, history.retired = history.last_test, True

@@ -61,3 +61,38 @@ def test_a_worker_that_was_ending_when_the_container_was_stopped_fails_no_test(s
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 75, output
     assert suite.run().outcomes == {"test_one": "passed"}
+
+
+@pytest.mark.parametrize("then", ["pass", "raise AssertionError('the stop did it')"], ids=["passes", "fails"])
+def test_a_test_that_ends_while_the_shard_stops_passes_or_runs_again(suite: Suite, then: str) -> None:
+    suite.settings = {"min_timeout_seconds": 60.0, "kill_grace_seconds": 10.0}
+    suite.write(
+        "test_a.py",
+        f"""
+        import os, pathlib, signal, time
+        came = pathlib.Path(__file__).with_name("came")
+        def test_slow():
+            if came.exists():
+                return
+            stopped = []
+            signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+            came.write_text("once")
+            while not stopped:
+                time.sleep(0.01)
+            {then}
+        def test_after():
+            with open(came.with_name("after"), "a") as file:
+                file.write("x")
+        """,
+    )
+    suite.plan(("test_a.py", ["test_slow", "test_after"]))
+    process = suite.start()
+    wait_for(suite.root / "came")
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 75, output
+    ran = suite.run()
+    assert ran.outcomes == {"test_slow": "passed", "test_after": "passed"}
+    assert "earlier" not in ran.tests["test_slow"]
+    assert len(ran.events("start", attempt=1)) == (1 if then == "pass" else 2)
+    assert (suite.root / "after").read_text() == "x"
