@@ -18,10 +18,10 @@ from shardlib.commands.collect import collect_here, summary
 from shardlib.commands.plan import add_planning_arguments, earlier_seed, make_plan
 from shardlib.commands.verify import verify
 from shardlib.errors import Exit, UsageError
+from shardlib.escape import printable
 from shardlib.gpus import NvidiaGpus
 from shardlib.model import CPU_SHARD
 from shardlib.plan import Plan
-from shardlib.reports.escape import printable
 from shardlib.reports.plan_table import table
 from shardlib.runfolder import RunFolder
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from shardlib.escape import xml_text
 from shardlib.model import Outcome
 from shardlib.plan import Plan
-from shardlib.reports.escape import xml_text
 from shardlib.reports.measure import Measures
 from shardlib.reports.picture import bars, clock, gantt
 from shardlib.reports.run import cost, idle_gpu_seconds, slow_tests

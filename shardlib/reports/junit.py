@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
+from shardlib.escape import printable, xml
 from shardlib.model import Outcome
-from shardlib.reports.escape import printable, xml
 from shardlib.verdict import CountedTest, Kind, Verdict
 
 PROOF_CLASS = "shardlib.proof"

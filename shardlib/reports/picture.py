@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shardlib.escape import xml_text
 from shardlib.model import Group, Shard
 from shardlib.plan import Plan
-from shardlib.reports.escape import xml_text
 from shardlib.reports.measure import Measures
 from shardlib.reports.spans import Span
 

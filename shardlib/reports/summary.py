@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
+from shardlib.escape import markdown, printable
 from shardlib.plan import Plan
-from shardlib.reports.escape import markdown, printable
 from shardlib.reports.measure import Measures
 from shardlib.reports.run import idle_gpu_seconds, slow_tests
 from shardlib.reports.text import cost_lines, headline, makespan_line, notable

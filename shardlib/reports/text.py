@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from shardlib.escape import printable
 from shardlib.model import Shard
 from shardlib.plan import Plan
-from shardlib.reports.escape import printable
 from shardlib.reports.measure import Measures, ShardMeasure
 from shardlib.reports.run import cost, idle_gpu_seconds
 from shardlib.verdict import CountedTest, Reason, Verdict

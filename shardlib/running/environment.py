@@ -32,12 +32,13 @@ def worker_environment(
         slots: the slots it holds; compiler caches belong to the first, so that they survive the worker and still have
             one user at a time.
         scratch: a folder of this attempt.
-        hash_seed: PYTHONHASHSEED unless `base` sets one: ids made from sets must be those that were collected.
+        hash_seed: PYTHONHASHSEED as it was while collecting: ids made from sets must be the same.
         coverage_file: where coverage, if it is measured, writes its data: one file for each worker.
     """
     own = {
         WORKER_VARIABLE: worker_id,
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+        "PYTHONHASHSEED": hash_seed,
         GPUS_VARIABLE: str(len(gpus)),
         "COVERAGE_FILE": str(coverage_file),
     }
@@ -46,4 +47,4 @@ def worker_environment(
         own[variable] = str(root / f"slot-{slots[0]}")
     # The plan's arguments have it already.
     kept = {name: value for name, value in base.items() if name != "PYTEST_ADDOPTS"}
-    return {"PYTHONHASHSEED": hash_seed, **kept, **own}
+    return {**kept, **own}

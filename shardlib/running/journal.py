@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from shardlib.escape import printable
 from shardlib.model import Group, Outcome, Shard
-from shardlib.reports.escape import printable
 from shardlib.resume import TestState
 from shardlib.runfolder import EventLog, ShardFolder
 

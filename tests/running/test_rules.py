@@ -77,12 +77,17 @@ def test_a_worker_sees_its_gpus_and_shares_no_compiler_cache(tmp_path: Path) -> 
     assert "PYTEST_ADDOPTS" not in made  # the plan's arguments have it
 
 
-def test_the_users_hash_seed_holds(tmp_path: Path) -> None:
+def test_ids_made_from_sets_are_those_that_were_collected(tmp_path: Path) -> None:
     made = worker_environment(
-        {"PYTHONHASHSEED": "7"}, worker_id="w", gpus=[], slots=[0], scratch=tmp_path, hash_seed="0",
+        {"PYTHONHASHSEED": "7"},
+        worker_id="w",
+        gpus=[],
+        slots=[0],
+        scratch=tmp_path,
+        hash_seed="0",
         coverage_file=tmp_path / "c",
-    )  # fmt: skip
-    assert made["PYTHONHASHSEED"] == "7"
+    )
+    assert made["PYTHONHASHSEED"] == "0"
     assert made["CUDA_VISIBLE_DEVICES"] == ""
 
 

@@ -8,7 +8,7 @@ from _pytest.junitxml import bin_xml_escape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlib.reports.escape import markdown, printable, xml
+from shardlib.escape import markdown, printable, xml
 
 ANY = st.text(st.characters())  # lone surrogates and control characters included
 
