@@ -76,7 +76,7 @@ def _category(report: pytest.TestReport) -> Outcome | None:
         if report.passed:
             return Outcome.XPASSED
     if report.failed:
-        return Outcome.FAILED if report.when == "call" else Outcome.ERROR
+        return Outcome.ERROR if report.when in ("setup", "teardown") else Outcome.FAILED  # pytest-forked has others
     return Outcome.SKIPPED if report.skipped else None
 
 

@@ -21,10 +21,12 @@ _NOT_INHERITED = ("PYTEST_", "COV_", "COVERAGE_", "CUDA_", "SHARDLIB_")
 
 @dataclass
 class Checkout:
-    """A folder with tests. `cwd` is where pytest is called, below `root` or beside it."""
+    """A folder with tests; what the runs leave goes beside it, or to `results`. `cwd` is taken below `root`."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    results: Path | None = None
+    timeout_seconds: float = 100.0
 
     def write(self, name: str, text: str) -> None:
         path = self.root / name
@@ -38,14 +40,14 @@ class Checkout:
 
     def plain(self, *args: str, cwd: str = ".") -> dict[str, tuple[str, str]]:
         """Returns plain pytest's outcome and reason for each node id."""
-        out = self.root.parent / "plain.json"
+        out = (self.results or self.root.parent) / "plain.json"
         self._call([sys.executable, str(_PLAIN), str(out), *args], cwd)
         found: dict[str, list[str]] = json.loads(out.read_text("ascii"))["tests"]
         return {node_id: (outcome, reason) for node_id, (outcome, reason) in found.items()}
 
     def sharded(self, *args: str, cwd: str = ".", gpus: int = 1, shards: int = 1, workers: int = 1) -> Sharded:
         """Runs `shardlib local`; by default one worker runs file after file."""
-        run = self.root.parent / "run"
+        run = (self.results or self.root.parent) / "run"
         options = [f"--shards={shards}", f"--gpus={gpus}", f"--max-workers={workers}", "--simulated-gpus"]
         command = child.command("shardlib.cli:main", "local", "--run", str(run), *options, "--", *args)
         code, output = self._call(command, cwd)
@@ -62,7 +64,7 @@ class Checkout:
             text=True,
             errors="replace",
             check=False,
-            timeout=100,
+            timeout=self.timeout_seconds,
         )
         sys.stdout.write(f"$ {' '.join(command[-6:])}: {done.returncode}\n{done.stdout}\n")  # shown if the test fails
         return done.returncode, done.stdout
@@ -115,9 +117,14 @@ class Sharded:
         )
 
 
-def check_parity(checkout: Checkout, *args: str, cwd: str = ".", **how: int) -> Sharded:
-    """Runs both and compares them test by test; returns the sharded run for more."""
-    plain = checkout.plain(*args, cwd=cwd)
+def check_parity(
+    checkout: Checkout, *args: str, cwd: str = ".", only_plain: tuple[str, ...] = (), **how: int
+) -> Sharded:
+    """Runs both and compares them test by test; returns the sharded run for more.
+
+    `only_plain` are arguments that make plain pytest do what shards do anyway.
+    """
+    plain = checkout.plain(*args, *only_plain, cwd=cwd)
     assert plain, "plain pytest ran nothing"
     sharded = checkout.sharded(*args, cwd=cwd, **how)
     assert sharded.outcomes == plain
