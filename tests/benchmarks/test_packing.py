@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import packing, suites
+from benchmarks import packing, packing_peers, suites
 from benchmarks.suites import Suite, filled, mixed, repeated
 from shardlib.model import CollectedTest, Mode
 
@@ -25,12 +25,12 @@ def a_suite() -> Suite:
     return Suite(name="small", tests=tuple(tests), durations={test.id: n % 7 / 10 for n, test in enumerate(tests)})
 
 
-@pytest.mark.parametrize("name", list(packing.CONTENDERS))
+@pytest.mark.parametrize("name", list(packing_peers.CONTENDERS))
 def test_contender_runs_every_test_once(name: str) -> None:
     case = packing.a_case("mixed", mixed(a_suite(), 1), 100)
-    lists = packing.CONTENDERS[name](case)
+    lists = packing_peers.CONTENDERS[name](case)
     assert lists is not None
-    assert len(lists) == packing.SHARDS
+    assert len(lists) == packing_peers.SHARDS
     ids = [test.id for groups in lists for group in groups for test in group.tests]
     assert sorted(ids) == sorted(test.id for test in case.suite.tests)
 
