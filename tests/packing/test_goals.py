@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.packing import Case, cases
+from benchmarks.packing import cases
+from benchmarks.packing_peers import Case
 from benchmarks.suites import data_folder, real_suites
 from shardlib.packing import Packing, pack
 
