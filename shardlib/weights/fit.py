@@ -84,7 +84,8 @@ def fit(matrix: Matrix, settings: FitSettings) -> Fit:
     with np.errstate(invalid="ignore"):
         logs = np.log(np.maximum(usable.seconds, _TINY))
     effects = two_way(logs, matrix.pod, matrix.pod_runs)
-    adjusted, column = newest(usable.seconds / np.exp(effects.pod[matrix.pod]), MOST_VALUES)
+    flat = usable.seconds / np.exp(effects.pod[matrix.pod])
+    adjusted, column = newest(flat, MOST_VALUES)
     with np.errstate(invalid="ignore"):
         logs = np.log(np.maximum(adjusted, _TINY))
     found = shifts.find(logs, up_runs=settings.shift_up_runs, down_runs=settings.shift_down_runs)
@@ -92,10 +93,10 @@ def fit(matrix: Matrix, settings: FitSettings) -> Fit:
     usable.fate[rows, column[rows, places]] = Fate.BEFORE_SHIFT
     logs = np.where(found.before, np.nan, logs)
     adjusted = np.where(found.before, np.nan, adjusted)
-    half_life = settings.half_life_runs or tuned(usable.seconds)
+    half_life = settings.half_life_runs or tuned(flat)
     recency = np.where(column >= 0, decay(len(matrix.runs), half_life)[column], 0.0)
-    level = float(_level(effects, half_life))
     weight, noise = _mean(adjusted, logs, recency)
+    level = _level(usable, weight, half_life)
     used = np.where(np.isfinite(adjusted), recency, 0.0)
     p90 = quantile(adjusted, 0.9)
     if settings.margin:
@@ -157,7 +158,15 @@ def _mean(adjusted: Floats, logs: Floats, recency: Floats) -> tuple[Floats, Floa
     return weighted_mean(drawn, recency), noise
 
 
-def _level(effects: Effects, half_life_runs: float) -> float:
-    """The log factor of recent runs: their effects' recency-weighted mean."""
-    weights = decay(len(effects.run), half_life_runs)
-    return float((weights * effects.run).sum() / weights.sum())
+def _level(usable: Usable, weight: Floats, half_life_runs: float) -> float:
+    """The log factor that brings the weights' total to what recent runs really took, by their recency-weighted mean.
+
+    Regression knows effects only as differences; and what a mean of logs calls usual is a little less than the total.
+    """
+    actual = np.where(usable.used & np.isfinite(weight)[:, None], usable.seconds, 0.0)
+    predicted = (actual > 0).T @ np.nan_to_num(weight)
+    told = (predicted > 0) & (actual.sum(axis=0) > 0)
+    if not told.any():
+        return 0.0
+    factors = np.log(actual.sum(axis=0)[told] / predicted[told])
+    return float(np.average(factors, weights=decay(len(told), half_life_runs)[told]))

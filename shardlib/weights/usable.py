@@ -70,6 +70,7 @@ def select(matrix: Matrix) -> Usable:
     used.drop(Fate.TIMED_OUT, timed_out & ~mostly[:, None])
     seconds = np.where((fate == Fate.USED) & ~timed_out, matrix.seconds, np.nan)
     used.drop(Fate.LIKE_A_SKIP, suspects.like_a_skip(seconds))
+    seconds = np.where(fate == Fate.USED, seconds, np.nan)  # or both rules together could leave nothing
     used.drop(Fate.LIKE_ANOTHER_UNIT, suspects.like_another_unit(seconds))
     always_first = np.array([mode == "isolated" for mode in matrix.modes], dtype=bool)[:, None]
     cold = (matrix.flags & BIT["first"] != 0) & ~always_first
