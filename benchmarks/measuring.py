@@ -35,10 +35,15 @@ class ProgramFailed(Exception):
 
 
 def start_seconds(run: Path) -> list[float]:
-    """Returns how long each worker of a run's folder took from its start until it was ready, over all attempts."""
-    shards = [RunFolder(run).shard(name) for name in RunFolder(run).shard_names()]
-    events = (event for shard in shards for attempt in shard.attempts() for event in shard.read_events(attempt))
-    return [float(event["seconds"]) for event in events if event["event"] == "worker_ready"]
+    """Returns what each worker of a run's folder cost beside its groups: its start and its end, over all attempts."""
+    costs: dict[tuple[str, int, str], float] = {}
+    for shard in (RunFolder(run).shard(name) for name in RunFolder(run).shard_names()):
+        for attempt in shard.attempts():
+            for event in shard.read_events(attempt):
+                if event["event"] in ("worker_ready", "worker_end") and "seconds" in event:
+                    key = (shard.name, attempt, event["worker"])
+                    costs[key] = costs.get(key, 0.0) + float(event["seconds"])
+    return list(costs.values())
 
 
 def shardlib(*arguments: str | Path) -> list[str]:

@@ -31,7 +31,7 @@ class Settings:
     cpu_slots: int = 8  # workers of the `cpu` shard: as many as its pod has cores (8 is a guess)
 
     # Predictions.
-    startup_seconds: float = 10.0  # start of one worker: `import torch` and a CUDA context (a guess)
+    startup_seconds: float = 10.0  # a worker's start and end: `import torch`, a CUDA context made and left (a guess)
     unknown_seconds: float = 30.0  # weight of a test of which nothing is known: a guess between 2 s and 10 min
 
     # Limits.

@@ -25,8 +25,9 @@ ROWS = (
     ("verdict", lambda run: run["verdict"]),
     ("tests", lambda run: str(sum(run["outcomes"].values()))),
     ("weights known", lambda run: str(run["known_weights"])),
-    ("predicted worker start", lambda run: f"{run['predicted_start_seconds']:.1f} s"),
+    ("predicted start and end", lambda run: f"{run['predicted_start_seconds']:.1f} s"),
     ("measured worker start", lambda run: f"{run['worker_start_seconds']:.1f} s"),
+    ("measured worker end", lambda run: f"{run['worker_end_seconds']:.1f} s"),
     ("predicted makespan", lambda run: f"{run['predicted_makespan_seconds']:.1f} s"),
     ("actual makespan", lambda run: f"{run['makespan_seconds']:.1f} s"),
     ("wall clock here", lambda run: f"{run['wall_seconds']:.1f} s"),
@@ -43,7 +44,7 @@ def main() -> int:
     first = run(out / "first", out)
     print("\n== second run: planned with what the first one measured\n", flush=True)
     durations = str(out / "first" / "report" / "durations.json")
-    start = f"{first['worker_start_seconds']:.2f}"
+    start = f"{first['worker_start_seconds'] + first['worker_end_seconds']:.2f}"
     second = run(out / "second", out, "--durations", durations, "--startup-seconds", start)
     print()
     for line in side_by_side(first, second):

@@ -25,12 +25,14 @@ class ShardMeasure:
 
     `busy_gpu_seconds` is the time in which workers were starting or had a group, times the GPUs that each held.
     `worker_starts` has one entry a worker that became ready: its start, with the session fixtures it set up.
+    `worker_ends` has one a worker that was told to end: from then until its process, and all it started, was gone.
     """
 
     seconds: float
     busy_gpu_seconds: float
     workers: int
     worker_starts: tuple[float, ...]
+    worker_ends: tuple[float, ...] = ()
     spans: tuple[Span, ...] = ()
 
     @property
@@ -58,6 +60,12 @@ class Measures:
         """The median worker start of the run; None if no worker became ready."""
         starts = [seconds for measure in self.shards.values() for seconds in measure.worker_starts]
         return statistics.median(starts) if starts else None
+
+    @property
+    def worker_end_seconds(self) -> float | None:
+        """The median worker end of the run; None if no worker was told to end."""
+        ends = [seconds for measure in self.shards.values() for seconds in measure.worker_ends]
+        return statistics.median(ends) if ends else None
 
 
 def read(folder: RunFolder, plan: Plan) -> Measures:
@@ -93,6 +101,7 @@ class _Tally:
     busy: float = 0.0
     workers: dict[str, int] = field(default_factory=dict)  # GPUs by worker
     starts: dict[str, float] = field(default_factory=dict)  # by worker that became ready
+    ends: list[float] = field(default_factory=list)
     setups: dict[tuple[str, str], float] = field(default_factory=dict)  # by worker and group
 
     def passing(self, events: Iterable[Record], where: str) -> Iterator[Record]:
@@ -118,6 +127,8 @@ class _Tally:
             self.setups[worker, group] = self.setups.get((worker, group), 0.0) + event["seconds"]
         elif kind == "finish":
             self._finished(worker, group, records.shared_seconds(event, where))
+        elif kind == "worker_end":
+            self.ends += [float(event["seconds"])] if _is_number(event.get("seconds")) else []
         elif kind == "group":
             self.busy += event["seconds"] * self.widths[group]
 
@@ -134,8 +145,13 @@ _FIELDS: Mapping[str, records.Shape] = {
     "worker_ready": {"worker": (str,), "seconds": (float,)},
     "collected": {"worker": (str,), "group": (str,), "seconds": (float,)},
     "finish": {"group": (str,)},
+    "worker_end": {"worker": (str,)},
     "group": {"group": (str,), "seconds": (float,)},
 }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 def _total(tallies: Sequence[_Tally], spans: SpanReader) -> ShardMeasure:
@@ -144,5 +160,6 @@ def _total(tallies: Sequence[_Tally], spans: SpanReader) -> ShardMeasure:
         busy_gpu_seconds=sum(tally.busy for tally in tallies),
         workers=sum(len(tally.workers) for tally in tallies),
         worker_starts=tuple(seconds for tally in tallies for seconds in tally.starts.values()),
+        worker_ends=tuple(seconds for tally in tallies for seconds in tally.ends),
         spans=tuple(spans.spans),
     )

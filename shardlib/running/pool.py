@@ -55,6 +55,7 @@ class Worker:
     process: WorkerProcess
     memory_before: int
     started: float
+    asked_to_end: float | None = None
     idle: bool = False
     ending: bool = False  # told to end: its exit is no surprise
     killed_for: str = ""  # why the runner killed it
@@ -162,7 +163,7 @@ class Pool:
 
     def end(self, worker: Worker) -> None:
         """Tells a worker that waits for a command to end its session and exit."""
-        worker.idle, worker.ending = False, True
+        worker.idle, worker.ending, worker.asked_to_end = False, True, time.monotonic()
         worker.process.send("end")
         worker.within(self._settings.end_timeout_seconds, "its worker did not end")
 

@@ -209,7 +209,9 @@ class Referee:
         worker, status = gone.worker, gone.worker.process.status
         history: History = worker.state
         why = worker.killed_for or explain_status(status)
-        self._journal.event("worker_end", worker=worker.id, status=status, why=why)
+        asked = worker.asked_to_end
+        took = {} if asked is None else {"seconds": round(time.monotonic() - asked, 6)}
+        self._journal.event("worker_end", worker=worker.id, status=status, why=why, **took)
         if worker.orphans_killed:
             after = f" after {history.last_test}" if history.last_test else ""
             self._journal.note(f"killed {worker.orphans_killed} processes that {worker.id} left behind{after}")

@@ -34,7 +34,7 @@ def test_node_ids_do_not_depend_on_where_the_wheel_is_installed() -> None:
 
 def test_the_two_runs_stand_side_by_side() -> None:
     figures = {"outcomes": {"passed": 3, "skipped": 4}, "verdict": "green", "known_weights": 0, "wall_seconds": 60.0}
-    figures |= {"predicted_start_seconds": 10.0, "worker_start_seconds": 1.0}
+    figures |= {"predicted_start_seconds": 10.0, "worker_start_seconds": 1.0, "worker_end_seconds": 0.5}
     figures |= {"predicted_makespan_seconds": 490.0, "makespan_seconds": 44.0}
     lines = list(demo.side_by_side(figures, {**figures, "known_weights": 3, "makespan_seconds": 21.0}))
     assert [line.split()[-2:] for line in lines if line.startswith("tests")] == [["7", "7"]]
