@@ -48,6 +48,10 @@ _NEUTRAL = (
 
 _NO_SESSION_TIMEOUT = 10**9  # seconds: pytest-timeout's option outranks its ini key, and it has no "off"
 
+# One process sees a part of the coverage: `coverage combine` and `coverage report` come after the run. pytest-cov keeps a
+# namespace of its own; its `--cov-report` is never empty, so whoever measures coverage is told.
+_COVERAGE = _Neutral(label="--cov-report/--cov-fail-under", fields={"cov_report": {}, "cov_fail_under": 0})
+
 _REFUSED = {
     "usepdb": "--pdb",
     "trace": "--trace",
@@ -94,6 +98,9 @@ class PytestOptions:
         if getattr(options, "session_timeout", None) or _ini(config, "session_timeout"):
             options.session_timeout = _NO_SESSION_TIMEOUT
             self.neutralised.append("--session-timeout")
+        coverage = config.pluginmanager.getplugin("_cov")
+        if coverage is not None and neutralise(coverage.options, _COVERAGE.fields):
+            self.neutralised.append(_COVERAGE.label)
         if hasattr(options, "randomly_seed"):
             if options.randomly_seed in ("default", "last") and self._seed is not None:
                 options.randomly_seed = self._seed

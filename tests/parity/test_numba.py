@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from .checkout import Checkout, check_parity
+from shardlib.model import Mode
+
+from .checkout import Checkout
 
 numba = pytest.importorskip("numba", reason="the numba wheel is not installed here")
+
+
+# Several simulated threads print at once, and now and then their lines mix: under plain pytest as well.
+_RACY = {f"numba/cuda/tests/cudapy/test_print.py::TestPrint::{name}" for name in ("test_cuhello", "test_string")}
 
 
 @pytest.mark.slow
@@ -19,10 +25,21 @@ def test_each_test_of_numba_ends_as_under_plain_pytest(tmp_path: Path) -> None:
         site, environment={"NUMBA_ENABLE_CUDASIM": "1"}, results=tmp_path, timeout_seconds=1200
     )
     arguments = ["-c", str(tmp_path / "pytest.ini"), f"--rootdir={site}", "-p", "no:cacheprovider", "numba/cuda/tests"]
-    ran = check_parity(suite, *arguments, shards=2, gpus=2, workers=2)
+    plain = suite.plain(*arguments)
+    ran = suite.sharded(*arguments, shards=2, gpus=2, workers=2)
+    assert ran.tests.keys() == plain.keys()
+    assert {i: o for i, o in ran.outcomes.items() if i not in _RACY} == {i: o for i, o in plain.items() if i not in _RACY}
+    assert {entry["outcome"] for entry in ran.entries if entry["id"] in _RACY} <= {"passed", "failed"}
+    bad = {node_id for node_id, (outcome, _) in ran.outcomes.items() if outcome in ("failed", "error")}
+    assert len(bad - _RACY) == 10  # helpers that are collected for their names: "fixture 'r' not found"
+    assert ran.code == 1
+    assert all(f"{node_id} " in ran.output for node_id in bad)
+
     plan = ran.folder.read_plan()
-    assert len(plan.shards) == 2
-    assert len(ran.tests) == sum(len(group.tests) for group in plan.groups) > 1000
-    assert {"passed", "failed", "error", "skipped", "xfailed"} >= {entry["outcome"] for entry in ran.entries}
-    assert all(test.id.startswith(f"{group.file}::") for group in plan.groups for test in group.tests)
-    assert all(group.file.startswith("numba/cuda/tests/") for group in plan.groups)
+    assert sum(len(group.tests) for group in plan.groups) == len(plain) > 1000
+    position = {node_id: index for index, node_id in enumerate(plain)}
+    for group in plan.groups:  # pytest's order, in files that keep together
+        places = [position[test.id] for test in group.tests]
+        assert places == sorted(places)
+        assert {test.id.partition("::")[0] for test in group.tests} == {group.file}
+        assert (group.mode, group.gpus) == (Mode.CONCURRENT, 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,3 +212,45 @@ def test_all_plugins_together_change_no_outcome(checkout: Checkout) -> None:
     arguments = ["--timeout=60", "--randomly-seed=7", *_SPLIT, "--reruns-delay=0", "--session-timeout=1000"]
     ran = check_parity(checkout, *arguments, only_plain=("-n", "0", "--splits", "1", "--group", "1"), gpus=2, workers=2)
     assert ran.workers() <= 2
+
+
+def test_coverage_has_a_data_file_for_each_worker_and_combines(checkout: Checkout) -> None:
+    _need("pytest_cov")
+    checkout.write("pytest.ini", "[pytest]\naddopts = --cov=lib --cov-report=xml --cov-fail-under=100\n")
+    checkout.write("lib.py", "def f(x):\n    if x:\n        return 1\n    return 2\ndef g():\n    return 3\n")
+    checkout.write("test_a.py", "import lib\ndef test_a(): assert lib.f(1) == 1")
+    checkout.write("test_b.py", "import lib, pytest\n@pytest.mark.gpu(mode='isolated', gpus=1)\ndef test_b(): assert lib.f(0) == 2")
+    ran = checkout.sharded("--import-mode=append", gpus=1)
+    assert ran.code == 0  # no worker covers everything: the whole run may
+    assert ran.workers() == 2
+    assert "--cov-fail-under" in ran.output
+    assert not (checkout.root / "coverage.xml").exists()
+    assert sorted(path.name for path in checkout.root.glob(".coverage*")) == [
+        ".coverage.shard-01.0.w1",
+        ".coverage.shard-01.0.w2",
+    ]
+    command = [sys.executable, "-m", "coverage"]
+    subprocess.run([*command, "combine"], cwd=checkout.root, check=True)
+    report = subprocess.run([*command, "report"], cwd=checkout.root, check=True, capture_output=True, text=True).stdout
+    assert report.split()[-4:] == ["TOTAL", "6", "1", "83%"]  # g() alone is not covered
+
+
+def test_a_timeout_that_ends_the_process_costs_one_test(checkout: Checkout) -> None:
+    _need("pytest_timeout")
+    checkout.write(
+        "test_a.py",
+        """
+        import pytest, time
+        def test_before(): pass
+        @pytest.mark.timeout(0.3, method="thread")
+        def test_hangs(): time.sleep(60)
+        def test_after(): pass
+        """,
+    )
+    ran = checkout.sharded("--session-timeout=0.01")
+    assert {name: outcome for name, (outcome, _) in ran.outcomes.items()} == {
+        "test_a.py::test_before": "passed",
+        "test_a.py::test_hangs": "timed_out",
+        "test_a.py::test_after": "passed",
+    }
+    assert "test_a.py" in ran.tests["test_a.py::test_hangs"]["detail"]  # pytest-timeout's stacks
