@@ -25,6 +25,7 @@ BIN = Path(sys.executable).parent
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 ENDS = [("3.10", "7.4.4"), ("3.13", "9.2.0")]  # oldest and newest of Python and pytest together
 MATRIX = itertools.product(["3.10", "3.11", "3.12", "3.13"], ["7.4.4", "8.4.2", "9.2.0"])
+PLUGIN_PYTESTS = ["8.4.2", "9.2.0"]
 
 
 def _param(python: str, pytest: str) -> Any:
@@ -78,11 +79,14 @@ def _test_versions(session: nox.Session, pytest: str) -> None:
 
 
 @nox.session
-def plugins(session: nox.Session) -> None:
-    """Runs the tests marked `versions` with the plugins that suites bring along installed in the environment."""
-    session.install("-e", ".[test,bench,plugins]", f"pytest=={ENDS[-1][1]}")
+@nox.parametrize("pytest", PLUGIN_PYTESTS)
+def plugins(session: nox.Session, pytest: str) -> None:
+    """Runs the tests marked `plugins` with what suites bring along installed, on two pytests: one needs pytest-subtests."""
+    session.install("-e", ".[test,bench,plugins]", f"pytest=={pytest}")
+    marked = "plugins or versions" if pytest == ENDS[-1][1] else "plugins"
     # Off in our own pytest only: one would shuffle our tests, one warns of its defaults. The pytests under test have them.
-    session.run("python", "-m", "pytest", "-m", "versions", "-p", "no:randomly", "-p", "no:asyncio", *session.posargs)
+    off = ["-p", "no:randomly", "-p", "no:asyncio"]
+    session.run("python", "-m", "pytest", "-m", marked, *off, *session.posargs)
 
 
 @nox.session

@@ -16,7 +16,7 @@ from shardlib.runfolder import RunFolder
 
 _PLAIN = Path(__file__).with_name("plain.py")
 # Of the pytest that runs this, or of the machine; the suites get their own.
-_NOT_INHERITED = ("PYTEST_", "COV_", "COVERAGE_", "CUDA_", "SHARDLIB_")
+_NOT_INHERITED = ("PYTEST_", "PYTHON", "COV_", "COVERAGE_", "CUDA_", "SHARDLIB_")
 
 
 @dataclass

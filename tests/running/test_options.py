@@ -14,7 +14,8 @@ pytestmark = pytest.mark.versions
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     made = Checkout(tmp_path / "checkout")
-    made.write("pytest.ini", "[pytest]\nmarkers = slow: takes long\n")
+    # Where they are installed: order decides which test is a file's last, and one warns of its own defaults.
+    made.write("pytest.ini", "[pytest]\naddopts = -p no:randomly -p no:asyncio\nmarkers = slow: takes long\n")
     return made
 
 
