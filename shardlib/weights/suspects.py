@@ -89,6 +89,11 @@ def two_speeds(log_seconds: Floats) -> Bools:
     )
 
 
+def fails_and_passes(failed: Bools, ran: Bools) -> Bools:
+    """Returns the tests that go from failing to passing or back three times or more: not broken once and mended."""
+    return _turns(failed & ran, ~failed & ran) >= _SPEED_TURNS
+
+
 def slow_pods(effects: Effects, pod_runs: Ints) -> Ints:
     """Returns the pods that were slower than the one in the middle of their run by a factor that is no noise."""
     found = []

@@ -1,0 +1,208 @@
+"""A fit in words and documents: weights, flags, why, and each test's history. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from shardlib.durations import weigh
+from shardlib.model import CollectedTest, Mode, WeightSource
+from shardlib.settings import Settings
+from shardlib.weights import suspects
+from shardlib.weights.fit import Fit, FitSettings
+from shardlib.weights.matrix import BIT, Matrix
+from shardlib.weights.proposal import (
+    HISTORY_RUNS,
+    Flag,
+    Mark,
+    Point,
+    Proposal,
+    ProposedRun,
+    Shift,
+    SlowPod,
+    TestWeight,
+)
+from shardlib.weights.rows import Bools, Floats
+from shardlib.weights.usable import Fate
+
+THIN = 3  # observations; below, the error of a test with 20 % noise is 10 % and more
+UNSEEN_RUNS = 10  # a test that the newest ten runs lack is probably gone (a guess)
+_TIMED_OUT_RUNS = 2  # one alone is mostly a hang of the machine: precision .14 on synthetic truth, .78 for two
+
+_MARKS = {
+    Fate.USED: Mark.USED,
+    Fate.COLD_CORRECTED: Mark.COLD,
+    Fate.COLD: Mark.COLD,
+    Fate.SKIPPED: Mark.SKIPPED,
+    Fate.TIMED_OUT: Mark.TIMED_OUT,
+    Fate.RETRIED: Mark.RETRIED,
+    Fate.FAILED: Mark.FAILED,
+    Fate.BEFORE_SHIFT: Mark.OLD,
+}
+
+_REASONS = {
+    Fate.SKIPPED: "skipped",
+    Fate.CUT_OFF: "cut off",
+    Fate.TIMED_OUT: "timed out",
+    Fate.RETRIED: "retried",
+    Fate.FAILED: "failed",
+    Fate.COLD: "first in its process",
+    Fate.CARRIED_OVER: "carried over, not measured",
+    Fate.LIKE_A_SKIP: "about 0 s, like a skip",
+    Fate.LIKE_ANOTHER_UNIT: "about 1000 times its median",
+    Fate.BEFORE_SHIFT: "before the shift",
+}
+
+_SOURCES = {
+    WeightSource.FUNCTION: "the median of the same function's other parameters",
+    WeightSource.FILE: "the median of the same file's tests",
+    WeightSource.MODE: "the median of the same mode's tests",
+    WeightSource.UNKNOWN: "the setting unknown_seconds",
+    WeightSource.KNOWN: "a measurement",
+}
+
+
+def propose(matrix: Matrix, found: Fit, settings: FitSettings) -> Proposal:
+    """Returns the proposal. A test without a usable observation gets its relatives' median; a setup without one, none."""
+    estimates = _estimates(matrix, found)
+    flags = _flags(matrix, found)
+    last_seen = _last_seen(np.isfinite(matrix.seconds))
+    tests = []
+    for row, node_id in enumerate(matrix.ids):
+        estimate = estimates.get(node_id)
+        if found.samples[row] == 0 and estimate is None:
+            continue
+        own = tuple(flag for flag in Flag if flags[flag][row])
+        weight = estimate[0] if estimate else _seconds(found.weight[row])
+        tests.append(
+            TestWeight(
+                id=node_id,
+                mode=matrix.modes[row],
+                weight=weight,
+                p10=weight if estimate else _seconds(found.p10[row]),
+                p90=weight if estimate else _seconds(found.p90[row]),
+                samples=int(found.samples[row]),
+                effective=round(float(found.effective[row]), 2),
+                scatter=round(float(found.scatter[row]), 4),
+                last_seen=int(last_seen[row]),
+                flags=own,
+                shift=_shift(found, row),
+                why=_why(matrix, found, row) if not estimate else f"no usable run; {_SOURCES[estimate[1]]}",
+                history=tuple(_history(matrix, found, row)),
+            )
+        )
+    return Proposal(
+        settings={
+            "half_life_runs": found.half_life_runs,
+            "half_life_tuned": settings.half_life_runs is None,
+            "shift_up_runs": settings.shift_up_runs,
+            "shift_down_runs": settings.shift_down_runs,
+            "margin": settings.margin,
+            "shards": settings.shards,
+        },
+        runs=_runs(matrix, found),
+        slow_pods=tuple(_slow_pods(matrix, found)),
+        tests=tuple(tests),
+    )
+
+
+def _estimates(matrix: Matrix, found: Fit) -> dict[str, tuple[float, WeightSource]]:
+    """Weight and source of the tests that have no usable observation, as `plan` would estimate them."""
+    missing = [row for row in np.flatnonzero(found.samples == 0) if "::" in matrix.ids[row]]
+    if not missing:
+        return {}
+    known = {node_id: float(found.weight[row]) for row, node_id in enumerate(matrix.ids) if found.samples[row]}
+    tests = [
+        CollectedTest(id=node_id, file=node_id.partition("::")[0], mode=_mode(matrix.modes[row]), gpus=1)
+        for row, node_id in enumerate(matrix.ids)
+        if "::" in node_id
+    ]
+    weights = weigh(tests, known, unknown_seconds=Settings().unknown_seconds)
+    by_id = {matrix.ids[row]: weights.by_id[matrix.ids[row]] for row in missing}
+    return {node_id: (weight.ms / 1000, weight.source) for node_id, weight in by_id.items()}
+
+
+def _flags(matrix: Matrix, found: Fit) -> dict[Flag, Bools]:
+    fate, ran = found.usable.fate, np.isfinite(matrix.seconds)
+    timed_out = matrix.flags & BIT["timed_out"] != 0
+    judged = np.where(ran & ~timed_out & (fate != Fate.SKIPPED) & (fate != Fate.CARRIED_OVER), matrix.seconds, np.nan)
+    failed = matrix.flags & (BIT["failed"] | BIT["retried"]) != 0
+    reruns = ((matrix.flags & BIT["retried"] != 0).sum(axis=1) >= 2) & (found.samples >= 2)
+    newest = ran[:, -UNSEEN_RUNS:].any(axis=1)
+    return {
+        Flag.SHIFTED: found.step != 0,
+        Flag.FLAKY: found.two_speeds | suspects.fails_and_passes(failed, ran & (fate != Fate.SKIPPED)) | reruns,
+        Flag.TIMED_OUT: timed_out.sum(axis=1) >= _TIMED_OUT_RUNS,
+        Flag.SKIPPED_AS_0: (fate == Fate.LIKE_A_SKIP).any(axis=1),
+        Flag.UNIT: (fate == Fate.LIKE_ANOTHER_UNIT).any(axis=1),
+        Flag.PLACEHOLDER: suspects.placeholders(judged, suspects.last_digit(judged)),
+        Flag.THIN: (found.samples > 0) & (found.samples < THIN),
+        Flag.ESTIMATED: found.samples == 0,
+        Flag.UNSEEN: ~newest,
+    }
+
+
+def _last_seen(ran: Bools) -> Floats:
+    return ran.shape[1] - 1 - np.argmax(ran[:, ::-1], axis=1)
+
+
+def _shift(found: Fit, row: int) -> Shift | None:
+    if found.step[row] == 0:
+        return None
+    return Shift(run=int(found.step_run[row]), factor=round(float(np.exp(found.step[row])), 3))
+
+
+def _why(matrix: Matrix, found: Fit, row: int) -> str:
+    """One sentence: what the weight is the mean of, and what does not count."""
+    fates = found.usable.fate[row]
+    observed = int((fates != Fate.ABSENT).sum())
+    samples = int(found.samples[row])
+    used = int(np.isin(fates, (Fate.USED, Fate.COLD_CORRECTED)).sum())
+    text = f"mean of {samples} of {observed} observation{'s' if observed != 1 else ''}"
+    left = [f"{int((fates == fate).sum())} {reason}" for fate, reason in _REASONS.items() if (fates == fate).any()]
+    if used > samples:
+        left.append(f"{used - samples} older")
+    corrected = int((fates == Fate.COLD_CORRECTED).sum())
+    text += f"; without: {', '.join(left)}" if left else ""
+    text += f"; {corrected} less the start-up that other tests show" if corrected else ""
+    if found.step[row]:
+        run = matrix.runs[int(found.step_run[row])].run
+        text += f"; x{np.exp(found.step[row]):.2g} since run {run}"
+    return text
+
+
+def _history(matrix: Matrix, found: Fit, row: int) -> Iterator[Point]:
+    for run in np.flatnonzero(np.isfinite(matrix.seconds[row]))[-HISTORY_RUNS:]:
+        mark = _MARKS.get(Fate(found.usable.fate[row, run]), Mark.DROPPED)
+        yield Point(run=int(run), seconds=_seconds(matrix.seconds[row, run]), mark=mark)
+
+
+def _runs(matrix: Matrix, found: Fit) -> tuple[ProposedRun, ...]:
+    tests = np.isfinite(matrix.seconds).sum(axis=0)
+    return tuple(
+        ProposedRun(
+            run=info.run,
+            when=info.when,
+            kind=info.kind,
+            tests=int(tests[number]),
+            factor=round(float(np.exp(found.effects.run[number])), 4),
+        )
+        for number, info in enumerate(matrix.runs)
+    )
+
+
+def _slow_pods(matrix: Matrix, found: Fit) -> Iterator[SlowPod]:
+    for pod in suspects.slow_pods(found.effects, matrix.pod_runs):
+        run, name = int(matrix.pod_runs[pod]), matrix.pods[pod]
+        pods = (matrix.pod_runs == run) & (found.effects.pod_tests > 0)
+        factor = np.exp(found.effects.pod[pod] - np.median(found.effects.pod[pods]))
+        yield SlowPod(run=run, pod=name or "?", factor=round(float(factor), 3))
+
+
+def _mode(text: str | None) -> Mode:
+    return Mode(text) if text in {mode.value for mode in Mode} else Mode.CONCURRENT
+
+
+def _seconds(value: float) -> float:
+    return round(float(value), 4)
