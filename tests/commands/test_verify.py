@@ -12,7 +12,7 @@ from shardlib.errors import Exit, PlanError, RunFolderError
 from shardlib.plan import Plan
 from tests.runs import make_plan, write_run
 
-REPORTS = {"junit.xml", "summary.md", "run.json", "durations.json"}
+REPORTS = {"junit.xml", "report.html", "summary.md", "run.json", "durations.json"}
 
 
 def test_a_green_run_exits_0_and_leaves_its_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
