@@ -35,6 +35,7 @@ _COMMANDS = {
     "verify": _Command(help="prove from the run's folder that every test ran exactly once, and give the verdict"),
     "local": _Command(help="collect, plan, run and verify on this machine", takes_pytest_args=True),
     "explain": _Command(help="say where a test runs, and why"),
+    "weights": _Command(help="turn logs of past runs into the durations file: collect, fit, review, accept"),
 }
 
 

@@ -30,7 +30,7 @@ _PARTS = re.compile(
     r"|\[(?P<worker>gw\d+)\](?:\s|$)"
     r"|\[\s*\d+%\](?:\s|$)"
     r"|\[(?:pod/)?(?P<bracketed>[A-Za-z0-9][\w./-]*)\](?:\s|$)"
-    r"|(?P<named>[A-Za-z0-9][\w.-]*)(?::|\s*\|)(?:\s|$)"
+    r"|(?!timeout: )(?P<named>[A-Za-z0-9][\w.-]*)(?::|\s*\|)(?:\s|$)"
     r"|(?P<tabbed>[A-Za-z][\w.-]*)\t"
     r"|(?P<stern>[a-z0-9][a-z0-9.]*(?:-[a-z0-9.]+)+) (?P<container>[a-z0-9][a-z0-9-]*) (?=[\d=(P ])"
 )
