@@ -28,7 +28,7 @@ from .scenario import SLOTS, Kill, Scenario, Target
 _LIMITS = {
     **QUICK,
     "min_timeout_seconds": 4.0,
-    "start_timeout_seconds": 15.0,
+    "start_timeout_seconds": 20.0,
     "collect_timeout_seconds": 8.0,
     "end_timeout_seconds": 6.0,
     "gpus_per_node": SLOTS,
@@ -174,8 +174,9 @@ class Cluster:
             pod.killed_workers.add(_worker(victim))
             with suppress(ProcessLookupError):
                 (os.killpg if kill.target is Target.WORKER_GROUP else os.kill)(victim, kill.signal)
-        else:
+        else:  # there is no worker yet, or none now
             pod.hits -= 1
+            pod.kills.insert(0, kill)
         pod.hard |= kill.signal == signal.SIGKILL and kill.target in (Target.RUNNER, Target.EVERYTHING)
 
     def _write_checkout(self) -> None:
