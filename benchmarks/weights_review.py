@@ -21,7 +21,7 @@ SHARDS = 12
 OLD_RUNS = 10  # what the current file was fitted on
 BIG_SECONDS = 3.0  # tests below it are not judged: a change there moves no shard
 WEEK = 7 * 86_400.0
-_LAST_SHIFT = 17  # of 20: at least three runs at the new level
+LEAST_UP, LEAST_DOWN = 3, 4  # runs at the new level; a fall is believed from its fourth run on, by design
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +99,18 @@ def _faults(truth: Truth, rng: np.random.Generator) -> Iterator[tuple[str, Bools
     big = truth.weight > BIG_SECONDS
     old = fit(until(matrix, OLD_RUNS), FitSettings())
     accepted = {key: float(w) for key, w in zip(matrix.ids, old.weight, strict=True) if np.isfinite(w)}
-    proposal, review = _review(matrix, accepted)
-    fresh = suite.moved & (suite.shift_run >= OLD_RUNS) & (suite.shift_run <= _LAST_SHIFT)
-    unclear = suite.moved & ~fresh  # moved before the current file, or too late to be seen
+    _, review = _review(matrix, accepted)
+    after = len(matrix.runs) - suite.shift_run
+    seen = (suite.shift_run >= OLD_RUNS) & (after >= np.where(suite.factor > 1, LEAST_UP, LEAST_DOWN))
+    matters = np.abs(suite.base * (suite.factor - 1)) > review.share_seconds
+    fresh = suite.moved & seen
+    unclear = suite.moved & ~(seen & matters)  # in the current file already, too late to be seen, or of no weight
     changed = _tests(matrix, {f.test.id for f in review.findings if Concern.CHANGED in f.concerns})
-    yield "changed (x3, x0.3)", changed & big & ~unclear, fresh & big
+    yield "changed (x3, x0.3)", changed & ~unclear, fresh & ~unclear
     known = np.isfinite(matrix.seconds).sum(axis=1) >= 8
-    yield "flaky (two speeds)", _flagged(matrix, proposal, Flag.FLAKY) & big & known, suite.flaky & big & known
     found = fit(matrix, FitSettings())
+    known &= big & ~suite.starts_cold  # a start of 5 to 60 s is unsteady in its own right
+    yield "two speeds (x4 in 25 %)", found.two_speeds & known, suite.flaky & known
     slow: Bools = np.zeros(len(truth.slow), dtype=bool)
     slow[suspects.slow_pods(found.effects, matrix.pod_runs)] = True
     yield "slow pod (x1.3)", slow, truth.slow
