@@ -10,6 +10,7 @@ _COMMANDS = {
     "packing": "predicted makespans on real duration sets: ours, lpt, round-robin, pytest-split, two-phase",
     "makespan": "the example suite, really run on 12 x 8 simulated GPUs",
     "runner": "the numba suite under plain pytest, pytest-xdist, pytest-split and ours",
+    "parse": "reading logs: MB/s and peak memory against a plain regular-expression scan",
 }
 
 

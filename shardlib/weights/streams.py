@@ -11,7 +11,7 @@ from typing import Any
 
 from shardlib.weights.findings import Unread
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
 """Small enough that most of a log's noise is passed over whole, large enough that a chunk costs little (measured)."""
 MAX_LINE_CHARACTERS = 4 << 20
 """A longer line is dropped, and counted: ids of 10,000 characters are real, four million are not."""
