@@ -51,7 +51,7 @@ def _write_tree(checkout: Checkout) -> None:
     for folder, package in (("plain", False), ("pack", True), ("pack/inner", True)):
         name = folder.replace("/", "_")
         if package:
-            checkout.write(f"{folder}/__init__.py", "")
+            checkout.write(f"{folder}/__init__.py", "ready = []\ndef setup_module(): ready.append(1)")
         checkout.write(
             f"{folder}/conftest.py",
             f"""
@@ -76,6 +76,9 @@ def _write_tree(checkout: Checkout) -> None:
                 @pytest.fixture(scope="module")
                 def own(): return object()
                 def test_level(level, own): assert level == {"root/" + folder!r} or {folder == "pack/inner"}
+                def test_package():
+                    import sys
+                    assert {not package} or sys.modules[{folder.replace("/", ".")!r}].ready  # its setup_module has run
                 def test_inner(level): assert level.startswith("root/{folder.split("/")[0]}")
                 def test_session({name}_session, whole_package): assert whole_package == {folder!r}
                 def test_param(param): assert param[-1] in "pq"
