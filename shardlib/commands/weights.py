@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from types import ModuleType
 
-from shardlib.commands import weights_collect
+from shardlib.commands import weights_accept, weights_collect, weights_fit, weights_review
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,9 @@ class _Step:
 
 _STEPS = {
     "collect": _Step(module=weights_collect, help="gather what tests took from runs and logs into a samples folder"),
+    "fit": _Step(module=weights_fit, help="propose a weight for each test, with its reasons"),
+    "review": _Step(module=weights_review, help="show what a person must look at before the weights are used"),
+    "accept": _Step(module=weights_accept, help="write the weights that a person let through into the durations file"),
 }
 
 

@@ -29,10 +29,15 @@ class Concern(str, Enum):
 
     IMPLAUSIBLE = "implausible"
     CHANGED = "changed"
+    UNIT = "another unit"
     SKIPPED_AS_0 = "skipped as 0"
     TIMED_OUT = "timed out"
     FLAKY = "flaky"
     THIN = "thin"
+
+
+_CHRONIC = frozenset({Concern.FLAKY, Concern.THIN})
+"""What is worth knowing but changes no weight: the suite's business, not this week's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,11 @@ class Finding:
     def implausible(self) -> bool:
         """Whether `accept` needs a person's word for it."""
         return Concern.IMPLAUSIBLE in self.concerns
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it asks for a decision, rather than being worth knowing."""
+        return not _CHRONIC.issuperset(self.concerns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +82,16 @@ class Review:
     def implausible(self) -> frozenset[str]:
         """The keys that `accept` takes only with `--yes`."""
         return frozenset(finding.test.id for finding in self.findings if finding.implausible)
+
+    @property
+    def urgent(self) -> tuple[Finding, ...]:
+        """The findings that ask for a decision, worst first."""
+        return tuple(finding for finding in self.findings if finding.urgent)
+
+    @property
+    def chronic(self) -> tuple[Finding, ...]:
+        """The findings that are worth knowing, worst first."""
+        return tuple(finding for finding in self.findings if not finding.urgent)
 
 
 def compare(proposal: Proposal, current: Mapping[str, float], *, shards: int) -> Review:
@@ -150,8 +170,8 @@ def _implausible(test: TestWeight, old: float | None) -> Iterator[tuple[Concern,
     stake = abs(test.weight - (old or 0.0))
     if Flag.PLACEHOLDER in test.flags:
         yield Concern.IMPLAUSIBLE, "the same number again and again, or for many tests: was it measured?", stake
-    if Flag.UNIT in test.flags:
-        yield Concern.IMPLAUSIBLE, "some run says about 1000 times the usual: milliseconds taken for seconds?", stake
+    if Flag.UNIT in test.flags and old is None:
+        yield Concern.IMPLAUSIBLE, "in seconds or in milliseconds? nothing in use to compare with", stake
     if test.weight > IMPLAUSIBLE_SECONDS:
         yield Concern.IMPLAUSIBLE, f"more than {IMPLAUSIBLE_SECONDS / 3600:.0f} hours for one test", stake
     if old is not None and stake > 1.0:
@@ -173,13 +193,17 @@ def _changed(
     if Flag.FLAKY in test.flags and test.shift is None:
         return
     if step > max(math.log(CHANGED_FACTOR), CHANGED_ERRORS * error) and stake > share:
-        others = f", where all others are at x{factor:.2g}" if abs(math.log(factor)) > math.log(1.1) else ""
-        yield Concern.CHANGED, f"x{test.weight / old:.2g} of its current weight{others}", stake
+        others = f"; all others are at x{factor:.2g}" if abs(math.log(factor)) > math.log(1.1) else ""
+        how = "a new level" if test.shift is not None else "more than its noise explains"
+        yield Concern.CHANGED, f"{how}{others}", stake
 
 
 def _odd(test: TestWeight, share: float) -> Iterator[tuple[Concern, str, float]]:
+    if Flag.UNIT in test.flags:
+        reason = "about 1000 times the usual in some run, which does not count: milliseconds taken for seconds?"
+        yield Concern.UNIT, reason, test.weight
     if Flag.SKIPPED_AS_0 in test.flags:
-        yield Concern.SKIPPED_AS_0, "about 0 s in some runs: skips that the log calls a duration?", test.weight
+        yield Concern.SKIPPED_AS_0, "about 0 s in some runs, which do not count: skips that the log calls a duration?", test.weight
     if Flag.TIMED_OUT in test.flags:
         yield Concern.TIMED_OUT, "timed out in two runs or more", test.weight
     if Flag.FLAKY in test.flags and test.p90 - test.p10 > share:
