@@ -140,8 +140,9 @@ class Referee:
             self._journal.note(
                 f"{group.id}: {worker.id} misses {len(missing)} tests of {group.file}; trying a fresh one"
             )
-            self._retire(worker)
-            self._pool.end(worker)
+            history: History = worker.state
+            history.now = None
+            self._pool.end(worker)  # what it ran counts, and so does how its session ends
             self._queue.give_back(now.run)
             return
         self._journal.add_extra(group.id, [test for test in fields["extra"] if isinstance(test, str)])
@@ -195,7 +196,6 @@ class Referee:
             self._journal.note(
                 f"{now.run.group.file} left {leftover >> 20} MiB on {self._where(worker)}: {worker.id} is retired"
             )
-            self._retire(worker)
             self._pool.end(worker)
         elif worker.mode.fresh_process:
             self._pool.end(worker)

@@ -45,10 +45,19 @@ class Checkout:
         found: dict[str, list[str]] = json.loads(out.read_text("ascii"))["tests"]
         return {node_id: (outcome, reason) for node_id, (outcome, reason) in found.items()}
 
-    def sharded(self, *args: str, cwd: str = ".", gpus: int = 1, shards: int = 1, workers: int = 1) -> Sharded:
+    def sharded(
+        self,
+        *args: str,
+        cwd: str = ".",
+        gpus: int = 1,
+        shards: int = 1,
+        workers: int = 1,
+        durations: Path | None = None,
+    ) -> Sharded:
         """Runs `shardlib local`; by default one worker runs file after file."""
         run = (self.results or self.root.parent) / "run"
         options = [f"--shards={shards}", f"--gpus={gpus}", f"--max-workers={workers}", "--simulated-gpus"]
+        options += [f"--durations={durations}"] if durations else []
         command = child.command("shardlib.cli:main", "local", "--run", str(run), *options, "--", *args)
         code, output = self._call(command, cwd)
         return Sharded(folder=RunFolder(run), code=code, output=output)
@@ -118,7 +127,7 @@ class Sharded:
 
 
 def check_parity(
-    checkout: Checkout, *args: str, cwd: str = ".", only_plain: tuple[str, ...] = (), **how: int
+    checkout: Checkout, *args: str, cwd: str = ".", only_plain: tuple[str, ...] = (), **how: Any
 ) -> Sharded:
     """Runs both and compares them test by test; returns the sharded run for more.
 

@@ -192,3 +192,24 @@ def test_a_warning_at_import_in_the_worker_alone_makes_its_tests_missing(checkou
     missing = ran.tests["test_b.py::test_b"]
     assert missing["outcome"] == "missing"
     assert "UserWarning: late" in missing["detail"]
+
+
+def test_a_worker_that_gives_up_a_file_still_answers_for_the_end_of_its_session(checkout: Checkout) -> None:
+    checkout.write(
+        "conftest.py",
+        """
+        import pytest
+        @pytest.fixture(scope="session")
+        def broken():
+            yield
+            raise RuntimeError("late")
+        """,
+    )
+    checkout.write("test_a.py", "import sys\nsys.used = True\ndef test_a(broken): pass")
+    checkout.write("test_b.py", "import sys\nif not hasattr(sys, 'used'):\n    def test_b(): pass")
+    # Collected in another order, test_b.py has its test; in the worker it comes after test_a.py, which is heavier.
+    (checkout.root.parent / "durations.json").write_text('{"test_a.py::test_a": 9, "test_b.py::test_b": 1}', "ascii")
+    ran = checkout.sharded("test_b.py", "test_a.py", durations=checkout.root.parent / "durations.json")
+    assert ran.workers() == 2
+    assert ran.outcomes == {"test_a.py::test_a": ("error", ""), "test_b.py::test_b": ("passed", "")}
+    assert "late" in ran.tests["test_a.py::test_a"]["detail"]
