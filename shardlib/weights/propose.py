@@ -41,6 +41,8 @@ _MARKS = {
     Fate.BEFORE_SHIFT: Mark.OLD,
 }
 
+_MARK_OF = [_MARKS.get(fate, Mark.DROPPED) for fate in Fate]
+
 _REASONS = {
     Fate.SKIPPED: "skipped",
     Fate.CUT_OFF: "cut off",
@@ -68,6 +70,7 @@ def propose(matrix: Matrix, found: Fit, settings: FitSettings) -> Proposal:
     estimates = _estimates(matrix, found)
     flags = _flags(matrix, found)
     last_seen = _last_seen(np.isfinite(matrix.seconds))
+    fates = _fate_counts(found)
     tests = []
     for row, node_id in enumerate(matrix.ids):
         estimate = estimates.get(node_id)
@@ -88,7 +91,7 @@ def propose(matrix: Matrix, found: Fit, settings: FitSettings) -> Proposal:
                 last_seen=int(last_seen[row]),
                 flags=own,
                 shift=_shift(found, row),
-                why=_why(matrix, found, row) if not estimate else f"no usable run; {_SOURCES[estimate[1]]}",
+                why=_why(matrix, found, row, fates[row]) if not estimate else f"no usable run; {_SOURCES[estimate[1]]}",
                 history=tuple(_history(matrix, found, row)),
             )
         )
@@ -153,17 +156,24 @@ def _shift(found: Fit, row: int) -> Shift | None:
     return Shift(run=int(found.step_run[row]), factor=round(float(np.exp(found.step[row])), 3))
 
 
-def _why(matrix: Matrix, found: Fit, row: int) -> str:
+def _fate_counts(found: Fit) -> list[list[int]]:
+    """How often each fate befell each test's observations."""
+    fate = found.usable.fate.astype(np.int64)
+    keys = np.arange(len(fate))[:, None] * len(Fate) + fate
+    counts: list[list[int]] = np.bincount(keys.ravel(), minlength=fate.shape[0] * len(Fate)).reshape(-1, len(Fate)).tolist()
+    return counts
+
+
+def _why(matrix: Matrix, found: Fit, row: int, fates: list[int]) -> str:
     """One sentence: what the weight is the mean of, and what does not count."""
-    fates = found.usable.fate[row]
-    observed = int((fates != Fate.ABSENT).sum())
+    observed = sum(fates) - fates[Fate.ABSENT]
     samples = int(found.samples[row])
-    used = int(np.isin(fates, (Fate.USED, Fate.COLD_CORRECTED)).sum())
+    used = fates[Fate.USED] + fates[Fate.COLD_CORRECTED]
     text = f"mean of {samples} of {observed} observation{'s' if observed != 1 else ''}"
-    left = [f"{int((fates == fate).sum())} {reason}" for fate, reason in _REASONS.items() if (fates == fate).any()]
+    left = [f"{fates[fate]} {reason}" for fate, reason in _REASONS.items() if fates[fate]]
     if used > samples:
         left.append(f"{used - samples} older")
-    corrected = int((fates == Fate.COLD_CORRECTED).sum())
+    corrected = fates[Fate.COLD_CORRECTED]
     text += f"; without: {', '.join(left)}" if left else ""
     text += f"; {corrected} less the start-up that other tests show" if corrected else ""
     if found.step[row]:
@@ -173,9 +183,10 @@ def _why(matrix: Matrix, found: Fit, row: int) -> str:
 
 
 def _history(matrix: Matrix, found: Fit, row: int) -> Iterator[Point]:
-    for run in np.flatnonzero(np.isfinite(matrix.seconds[row]))[-HISTORY_RUNS:]:
-        mark = _MARKS.get(Fate(found.usable.fate[row, run]), Mark.DROPPED)
-        yield Point(run=int(run), seconds=_seconds(matrix.seconds[row, run]), mark=mark)
+    runs = np.flatnonzero(np.isfinite(matrix.seconds[row]))[-HISTORY_RUNS:]
+    seconds, fates = np.round(matrix.seconds[row, runs], 4).tolist(), found.usable.fate[row, runs].tolist()
+    for run, value, fate in zip(runs.tolist(), seconds, fates, strict=True):
+        yield Point(run=run, seconds=value, mark=_MARK_OF[fate])
 
 
 def _runs(matrix: Matrix, found: Fit) -> tuple[ProposedRun, ...]:
