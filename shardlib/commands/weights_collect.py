@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 from shardlib.errors import Exit, UsageError, WeightsError
-from shardlib.weights import samples
+from shardlib.weights import argo_server, kube, podlogs, samples
 from shardlib.weights.collect import Collector, Report
+from shardlib.weights.findings import Unread
+from shardlib.weights.podlogs import PodLog
 
 _SHOWN = 10  # names of each sort; a count says the rest
 _UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -36,6 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="session",
         help="what makes one run of several logs: folder, if each run has a folder with a log a shard (default: session)",
     )
+    parser.add_argument(
+        "--from-argo",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="logs of the workflows' pods that are still there, through the kubernetes client; with --argo-server, "
+        "the archived logs instead",
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", help="kubeconfig's context; default: this pod's, or the current one"
+    )
+    parser.add_argument(
+        "--argo-server",
+        metavar="URL",
+        help="Argo's server, which has the archived logs (S3 and others); ARGO_TOKEN is sent as its Authorization",
+    )
+    parser.add_argument("--argo-ca", metavar="FILE", help="the server's own certificate authority")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER", help="the samples folder")
 
 
@@ -45,17 +66,31 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         WeightsError: nothing was found at all, or a source is not there.
     """
-    if not args.paths:
-        raise UsageError("nothing to collect: name a source with --from")
+    if not args.paths and not args.from_argo:
+        raise UsageError("nothing to collect: name a source with --from or --from-argo")
+    if args.argo_server and not args.from_argo:
+        raise UsageError("--argo-server without --from-argo: which namespace?")
     collector = Collector(args.output, since=args.since)
     for path in args.paths:
         collector.add_path(path, one_run_per=args.one_run_per)
+    for namespace in args.from_argo:
+        unread = Unread(source=f"{args.argo_server or 'cluster'}/{namespace}")
+        collector.add_runs(podlogs.runs(_pods(args, namespace), unread), unread)
     report = collector.report
     for line in lines(report, args.output):
         print(line)
     if not report.runs and not report.again and not report.old:
         raise WeightsError("no durations in any source; run pytest with --durations=0, or name other sources")
     return Exit.GREEN
+
+
+def _pods(args: argparse.Namespace, namespace: str) -> Iterator[PodLog]:
+    if args.argo_server is None:
+        return kube.pod_logs(kube.connect(args.context), namespace, since=args.since)
+    server = argo_server.Server(
+        url=args.argo_server, authorization=os.environ.get("ARGO_TOKEN") or None, ca_file=args.argo_ca
+    )
+    return argo_server.pod_logs(server, namespace, since=args.since)
 
 
 def lines(report: Report, folder: Path) -> list[str]:

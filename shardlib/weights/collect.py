@@ -124,11 +124,19 @@ class Collector:
         if there != run.run or (kind is not None and KINDS.index(kind) < KINDS.index(run.kind)):
             self.report.again.append(f"{run.source}: {run.kind} of the run {there}, which {kind} told already")
             return False
+        if "@" not in run.run and kind == run.kind and self._shrinks(run):
+            self.report.again.append(f"{run.source}: the run {run.run} had more rows before; are logs gone?")
+            return False
         samples.write(self._folder, run)
         self._note(run)
         self.report.runs[run.kind] += 1
         self.report.rows[run.kind] += len(run.samples)
         return True
+
+    def _shrinks(self, run: Run) -> bool:
+        """Whether less is left of a run than is stored: pods are deleted with their logs, the samples stay."""
+        path = self._folder / samples.file_name(run.run)
+        return path.is_file() and len(samples.read(path).samples) > len(run.samples)
 
     def _note(self, run: Run) -> None:
         self._kinds[run.run] = run.kind

@@ -39,3 +39,10 @@ class Unread:
         self.total += 1
         if len(self.places) < KEPT_PLACES:
             self.places.append(f"{self.source}{'' if line is None else f':{line}'}: {why}")
+
+    def fold(self, other: Unread) -> None:
+        """Adds what could not be read of a part of this source."""
+        self.total += other.total
+        self.hidden += other.hidden
+        self.seen += other.seen
+        self.places += other.places[: KEPT_PLACES - len(self.places)]

@@ -173,7 +173,8 @@ def test_equal_sessions_of_one_log_are_runs_in_its_order(tmp_path: Path) -> None
 def test_events_outrank_what_another_source_tells_of_the_run(tmp_path: Path) -> None:
     collector = collect(tmp_path / "samples", runs.write_run(tmp_path / "uid-1", runs.make_plan()).path)
     for kind in ("block", "events"):
-        run = Run(run="uid-1", when=2.0, kind=kind, source="cluster", samples=())
+        rows = tuple(samples.Sample(id=f"a.py::{number}", seconds=1.0) for number in range(20))
+        run = Run(run="uid-1", when=2.0, kind=kind, source="cluster", samples=rows)
         collector.add_runs([run], Unread(source="cluster"))
     assert len(collector.report.again) == 1
     assert [(run.kind, run.when) for run in stored(tmp_path / "samples")] == [("events", 2.0)]
@@ -211,6 +212,15 @@ def test_older_runs_are_left_out(tmp_path: Path) -> None:
         folder = tmp_path / f"samples {since}"
         report = collect(folder, old, dated, run.path, since=since).report
         assert (len(stored(folder)) if folder.exists() else 0, report.old) == (expected, 3 - expected)
+
+
+def test_a_run_whose_logs_are_going_keeps_its_rows(tmp_path: Path) -> None:
+    rows = tuple(samples.Sample(id=f"a.py::{number}", seconds=1.0) for number in range(3))
+    for count in (3, 2):
+        collector = Collector(tmp_path)
+        run = Run(run="uid", when=2.0, kind="block", source="cluster", samples=rows[:count])
+        collector.add_runs([run], Unread(source="cluster"))
+        assert (len(collector.report.again), len(stored(tmp_path)[0].samples)) == (3 - count, 3)
 
 
 def test_links_below_a_folder_are_not_followed(tmp_path: Path) -> None:

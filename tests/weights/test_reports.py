@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlib.reports.junit import names
-from shardlib.weights import junit, reportlog, sources, splits, streams
+from shardlib.weights import junit, logs, reportlog, sources, splits, streams
 from shardlib.weights.findings import Found, Unread
 from shardlib.weights.samples import Sample
 from shardlib.weights.sources import Parser
@@ -235,9 +235,9 @@ def test_entries_that_are_no_seconds_are_counted() -> None:
         (START.encode(), reportlog.parse),
         (b'{\n  "a.py::t": 1.5,', splits.parse),
         (b'[["a.py::t", 1.5]]', splits.parse),
-        (b'{"log":"1.0s call a::b"}', sources.logs.parse),
-        (b"[gw0] PASSED", sources.logs.parse),
-        (b"", sources.logs.parse),
+        (b'{"log":"1.0s call a::b"}', logs.parse),
+        (b"[gw0] PASSED", logs.parse),
+        (b"", logs.parse),
     ],
 )
 def test_a_content_tells_its_parser(head: bytes, parser: Parser) -> None:
