@@ -35,6 +35,8 @@ _COMMANDS = {
     "verify": _Command(help="prove from the run's folder that every test ran exactly once, and give the verdict"),
     "local": _Command(help="collect, plan, run and verify on this machine", takes_pytest_args=True),
     "explain": _Command(help="say where a test runs, and why"),
+    "find-changed": _Command(help="say whether a head changes files that the GPU tests are for"),
+    "conclude": _Command(help="report how a workflow ended, from what the run's folder holds"),
     "weights": _Command(help="turn logs of past runs into the durations file: collect, fit, review, accept"),
 }
 
@@ -83,7 +85,7 @@ def _dispatch(argv: list[str]) -> int:
         raise UsageError(
             f"`{name}` takes no pytest arguments: those of the plan hold (remove {' '.join(['--', *pytest_args])})"
         )
-    module = importlib.import_module(f"shardlib.commands.{name}")
+    module = importlib.import_module(f"shardlib.commands.{str(name).replace('-', '_')}")
     parser = _Parser(
         prog=f"shardlib {name}", description=f"{command.help[0].upper()}{command.help[1:]}.", allow_abbrev=False
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from shardlib.records import Record
 # Bounds for hostile files; each is far above what a large run writes (guesses).
 MAX_PLAN_BYTES = 1 << 30  # 1,000,000 tests with ids of 500 characters
 MAX_RECORD_BYTES = 4 << 20
+MAX_DURATIONS_BYTES = 256 << 20
 MAX_RESULT_BYTES = 512 << 20  # a file's tests, each with at most `max_detail_bytes` of text
 MAX_EVENTS_BYTES = 8 << 30
 MAX_EVENT_BYTES = 64 << 20  # one line: the ids that a worker misses, or one failure's text
@@ -72,6 +73,33 @@ class RunFolder:
             raise PlanError(
                 f"{where}: byte {err.start} is not ASCII; plans are written by `shardlib plan` only"
             ) from err
+
+    def brought_durations(self) -> Path | None:
+        """Returns the path of the durations file that `collect` brought along; None if it brought none.
+
+        Raises:
+            RunFolderError: it is no regular file, or too large. What it says is for the reader to check.
+        """
+        parts = ("collect", "durations.json")
+        stream = safefiles.open_stream(self.path, parts, limit=MAX_DURATIONS_BYTES)
+        if stream is None:
+            return None
+        stream.close()
+        return self.path.joinpath(*parts)
+
+    def make_shard_folders(self, names: Iterable[str]) -> None:
+        """Makes each shard's folder, for pods that can write nowhere else and run as a user of their own.
+
+        Each pod gets only its own folder mounted, so that it may be open to all. Empty ones of an earlier plan go.
+        """
+        wanted = set(names)
+        for name in wanted:
+            _match(_SHARD, name, self.path / "shards")
+        for name in sorted(wanted):
+            safefiles.make_open_folder(self.path, ("shards", name))
+        for name in set(self.shard_names()) - wanted:
+            with suppress(OSError):  # one that is not empty is a stranger, and for the verdict to name
+                (self.path / "shards" / name).rmdir()
 
     def has_attempts(self) -> bool:
         """Whether a shard of any plan has started in this folder."""

@@ -112,6 +112,15 @@ def replace(root: Path, parts: Parts, data: bytes) -> None:
         raise _explain(err, path, "write") from err
 
 
+def make_open_folder(root: Path, parts: Parts) -> None:
+    """Makes a folder, if need be, to which every user may write; RunFolderError if it is a link or no folder."""
+    try:
+        with _folder(root, parts, make=True) as folder:
+            os.fchmod(folder, 0o777)
+    except OSError as err:
+        raise _explain(err, root.joinpath(*parts), "make") from err
+
+
 def open_append(root: Path, parts: Parts) -> int:
     """Returns the descriptor of a new file to which every write appends; RunFolderError if the name exists."""
     path = root.joinpath(*parts)

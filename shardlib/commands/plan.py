@@ -15,8 +15,9 @@ from shardlib.errors import Exit, PlanError, RunFolderError, UsageError
 from shardlib.fields import short
 from shardlib.model import Mode
 from shardlib.packing import Strategy, pack
+from shardlib.parameters import write_parameters
 from shardlib.plan import Plan, Prediction
-from shardlib.reports.plan_table import fan_out, table
+from shardlib.reports.plan_table import fan_out, parameters, table
 from shardlib.runfolder import RunFolder
 
 
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what `shardlib collect` wrote; default: RUN/collect/collect.json if it is there, else collect now",
     )
     parser.add_argument("--random-seed", type=int, metavar="S", help="pytest-randomly's seed; default: a new one")
+    parser.add_argument(
+        "--shard-folders", action="store_true", help="make RUN/shards/NAME, for pods that can write nowhere else"
+    )
+    parser.add_argument(
+        "--parameters", type=Path, metavar="DIR", help="write what a workflow needs to know, one small file for each"
+    )
     parser.add_argument(
         "--fan-out", action="store_true", help="stdout holds only the JSON list of GPU shards; the table goes to stderr"
     )
@@ -69,16 +76,20 @@ def main(args: argparse.Namespace) -> int:
         collection,
         shards=args.shards,
         gpus=args.gpus,
-        durations=args.durations,
+        durations=args.durations or folder.brought_durations(),
         strategy=args.strategy,
         startup_seconds=args.startup_seconds,
         gpu_hour_price=args.gpu_hour_price,
     )
     folder.write_plan(plan)
+    if args.shard_folders:
+        folder.make_shard_folders(shard.name for shard in plan.shards)
     if not found:
         own.parent.mkdir(exist_ok=True)
         document.write(collection, own)
     print(table(plan), file=sys.stderr if args.fan_out else sys.stdout)
+    if args.parameters:
+        write_parameters(args.parameters, parameters(plan))
     if args.fan_out:
         print(fan_out(plan))
     return Exit.GREEN

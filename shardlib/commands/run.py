@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from shardlib.errors import ShardlibError
+from shardlib.parameters import write_parameters
 from shardlib.resume import Rerun
 from shardlib.runfolder import RunFolder
 from shardlib.running.attempt import RunOptions, run_shard
@@ -27,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retries", type=int, default=0, metavar="N", help="Argo's {{retries}}: above 0, only finish what is open"
     )
+    parser.add_argument(
+        "--summary-file", type=Path, metavar="FILE", help="also write in one line how the shard ended, failures first"
+    )
     parser.add_argument("--max-workers", type=int, metavar="N", help="at most N living workers (default: the slots)")
     parser.add_argument("--simulated-gpus", action="store_true", help="run without GPUs: as if the node had them")
 
@@ -34,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Runs the shard; returns 0 if everything passed, 1 if not, 75 if the node failed or the shard was stopped."""
     progress = os.environ.get("ARGO_PROGRESS_FILE")
+
+    def conclude(line: str) -> None:
+        if args.summary_file:
+            write_parameters(args.summary_file.parent, {args.summary_file.name: line})
+
     options = RunOptions(
         rerun=Rerun(args.rerun) if args.rerun else None,
         retries=args.retries,
@@ -42,8 +52,13 @@ def main(args: argparse.Namespace) -> int:
         progress_file=Path(progress) if progress else None,
         environment=dict(os.environ),
         say=_say,
+        conclude=conclude,
     )
-    return int(run_shard(RunFolder(args.run), args.shard, options))
+    try:
+        return int(run_shard(RunFolder(args.run), args.shard, options))
+    except ShardlibError as err:
+        conclude(f"shard {args.shard}: {err}")
+        raise
 
 
 def _say(line: str) -> None:

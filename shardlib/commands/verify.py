@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from shardlib import evidence, safefiles
-from shardlib.errors import Exit
+from shardlib.errors import Exit, ShardlibError
+from shardlib.parameters import write_parameters
 from shardlib.reports import measure
-from shardlib.reports.text import verdict_lines
+from shardlib.reports.text import verdict_line, verdict_lines
 from shardlib.reports.write import write_reports
 from shardlib.runfolder import RunFolder
 from shardlib.verdict import judge
@@ -20,15 +22,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument("--run", type=Path, required=True, metavar="RUN", help="the run's folder")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the merged JUnit XML here")
+    parser.add_argument(
+        "--summary-file", type=Path, metavar="FILE", help="also write the verdict in one line, with what made it red"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Prints the verdict and writes the reports; returns 0 if the run is green, else 1."""
-    return verify(RunFolder(args.run), junit=args.junit)
+    def conclude(line: str) -> None:
+        if args.summary_file:
+            write_parameters(args.summary_file.parent, {args.summary_file.name: line})
+
+    try:
+        return verify(RunFolder(args.run), junit=args.junit, conclude=conclude)
+    except ShardlibError as err:
+        conclude(f"no verdict: {err}")
+        raise
 
 
-def verify(folder: RunFolder, *, junit: Path | None = None) -> int:
-    """Judges the run, writes RUN/report/, prints, and returns the exit code.
+def verify(
+    folder: RunFolder, *, junit: Path | None = None, conclude: Callable[[str], None] = lambda _: None
+) -> int:
+    """Judges the run, writes RUN/report/, prints, and returns the exit code; `conclude` gets the verdict in one line.
 
     Raises:
         RunFolderError: there is no plan, or the report cannot be written.
@@ -46,4 +61,5 @@ def verify(folder: RunFolder, *, junit: Path | None = None) -> int:
     for line in verdict_lines(plan, verdict, measures):
         print(line)
     print(f"reports: {folder.path / 'report'}")
+    conclude(verdict_line(plan, verdict))
     return Exit.GREEN if verdict.green else Exit.RED

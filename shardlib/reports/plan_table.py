@@ -48,6 +48,27 @@ def fan_out(plan: Plan) -> str:
     )
 
 
+def parameters(plan: Plan) -> dict[str, str]:
+    """Returns what a workflow asks of the plan beside the fan-out, in texts made from numbers only.
+
+    `gpu-shards` and `cpu-shards` are counts, `cpu-minutes` and `cpu-deadline` (seconds) those of the shard `cpu`, "0"
+    where there is none; `prediction` is for a person.
+    """
+    cpu = [shard for shard in plan.shards if shard.is_cpu]
+    told = plan.prediction
+    return {
+        "gpu-shards": str(len(plan.shards) - len(cpu)),
+        "cpu-shards": str(len(cpu)),
+        "cpu-minutes": _tenths(cpu[0].predicted_ms, 60_000) if cpu else "0",
+        "cpu-deadline": str(deadline_seconds(plan, cpu[0]) if cpu else 0),
+        "prediction": (
+            f"{sum(len(group.tests) for group in plan.groups)} tests, makespan {_tenths(told.makespan_ms, 60_000)} min, "
+            f"lower bound {_tenths(told.lower_bound_ms, 60_000)} min; "
+            f"weights {told.known} known, {told.estimated} estimated, {told.stale} stale"
+        ),
+    }
+
+
 def deadline_seconds(plan: Plan, shard: Shard) -> int:
     """Returns the pod's deadline, rounded up to a minute.
 

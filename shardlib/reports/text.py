@@ -14,6 +14,7 @@ from shardlib.verdict import CountedTest, Reason, Verdict
 
 SHOWN_REASONS = 25  # what a person reads in a terminal; the reports have all
 _SHOWN_TESTS = 10
+_SHOWN_SHARDS = 20
 _BAR = 20
 
 
@@ -42,6 +43,17 @@ def headline(plan: Plan, verdict: Verdict) -> str:
         return f"GREEN: {len(verdict.tests)} tests in {len(plan.shards)} shards, each counted exactly once ({outcomes})"
     what = "reason" if len(verdict.reasons) == 1 else "reasons"
     return f"RED: {len(verdict.reasons)} {what}; {len(verdict.tests)} tests in {len(plan.shards)} shards ({outcomes})"
+
+
+def verdict_line(plan: Plan, verdict: Verdict) -> str:
+    """Returns the verdict in one line with the shards that are red, the number of their reasons, and the first reason."""
+    if verdict.green:
+        return headline(plan, verdict)
+    red = Counter(reason.shard for reason in verdict.reasons if reason.shard is not None)
+    shards = ", ".join(f"{name} ({count})" for name, count in sorted(red.items())[:_SHOWN_SHARDS])
+    more = f" and {len(red) - _SHOWN_SHARDS} more" if len(red) > _SHOWN_SHARDS else ""
+    named = f"; red shards: {shards}{more}" if red else ""
+    return f"{headline(plan, verdict)}{named}; first: {reason_line(verdict.reasons[0])}"
 
 
 def reason_line(reason: Reason) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 
 from shardlib import __version__, gpus, resume
 from shardlib.errors import Exit, InfrastructureError, RunFolderError
-from shardlib.model import Group, Shard
+from shardlib.model import Group, Outcome, Shard
+from shardlib.parameters import shard_headline
 from shardlib.plan import Plan
 from shardlib.resume import PastAttempt, Rerun, TestState
 from shardlib.runfolder import RunFolder, ShardFolder
@@ -49,6 +50,7 @@ class RunOptions:
     progress_file: Path | None = None
     environment: Mapping[str, str]
     say: Callable[[str], None]
+    conclude: Callable[[str], None] = lambda _: None  # gets how the shard ended, in one line
 
 
 def run_shard(folder: RunFolder, name: str, options: RunOptions) -> Exit:
@@ -91,7 +93,7 @@ def run_shard(folder: RunFolder, name: str, options: RunOptions) -> Exit:
     finally:
         journal.close()
     shard_folder.finish_attempt(attempt, {**head, "end": end, "exit": int(code), "notes": journal.notes[:100]})
-    _summarize(options.say, shard, journal, states, end, code)
+    options.conclude(_summarize(options.say, shard, journal, states, end, code))
     return code
 
 
@@ -283,13 +285,17 @@ def _announce(
 
 def _summarize(
     say: Callable[[str], None], shard: Shard, journal: Journal, states: Mapping[str, TestState], end: str, code: Exit
-) -> None:
-    """Prints how the shard ended; failures last, where a person looks first."""
+) -> str:
+    """Prints how the shard ended, failures last, where a person looks first; returns it in one line."""
     counts: dict[str, int] = {}
-    for state in states.values():
+    outcomes: list[tuple[str, str]] = []
+    for test, state in states.items():
         outcome = "unfinished" if state.open else str(state.history[-1][1]["outcome"])
         counts[outcome] = counts.get(outcome, 0) + 1
+        outcomes.append((test, outcome))
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     say(f"shard {shard.name} {end}: {told} (exit {int(code)})")
     for text in (*journal.failure_lines(), *(f"extra: {test}" for test in journal.extras())):
         say(f"  {text}")
+    strangers = [(test, "not planned") for test in journal.extras()]
+    return shard_headline(shard.name, outcomes + strangers, ok=[o.value for o in Outcome if o.ok], end=end)

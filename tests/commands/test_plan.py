@@ -165,6 +165,38 @@ def test_what_is_wrong_is_refused_and_nothing_written(
     assert not run.exists()
 
 
+def test_a_workflow_gets_its_parameters_and_each_shard_a_folder_of_its_own(tmp_path: Path, collected: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "parameters"
+    argv = ["plan", "--run", str(run), "--collected", str(collected), "--shard-folders", "--parameters", str(out)]
+    assert cli.main([*argv, "--shards", "2"]) == 0
+    told = {path.name: path.read_text() for path in out.iterdir()}
+    assert sorted(told) == ["cpu-deadline", "cpu-minutes", "cpu-shards", "gpu-shards", "prediction"]
+    assert (told["gpu-shards"], told["cpu-shards"]) == ("2", "1")
+    assert int(told["cpu-deadline"]) > 0
+    assert told["prediction"].startswith("3 tests, makespan ")
+    folders = {path.name: path.stat().st_mode & 0o777 for path in (run / "shards").iterdir()}
+    assert folders == {"01": 0o777, "02": 0o777, "cpu": 0o777}
+    assert cli.main([*argv, "--shards", "1"]) == 0  # nothing has started: the folder of shard 02 goes
+    assert sorted(path.name for path in (run / "shards").iterdir()) == ["01", "cpu"]
+
+
+def test_durations_that_collect_brought_are_used_and_not_believed(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brought = tmp_path / "run" / "collect" / "durations.json"
+    brought.parent.mkdir(parents=True)
+    argv = ["plan", "--run", str(tmp_path / "run"), "--collected", str(collected), "--shards", "1"]
+    brought.write_text('{"a.py::test": 77}')
+    assert cli.main(argv) == 0
+    assert "1 known, 2 estimated" in capsys.readouterr().out
+    brought.write_text('{"a.py::test": NaN}')
+    assert cli.main(argv) == 14
+    brought.unlink()
+    brought.symlink_to("/etc/passwd")
+    assert cli.main(argv) == 16
+    assert "is a link" in capsys.readouterr().err
+
+
 @pytest.mark.versions
 def test_plan_collects_itself_keeps_what_it_found_and_gives_the_same_plan_again(tmp_path: Path) -> None:
     suite = tmp_path / "suite"
@@ -191,6 +223,9 @@ def test_plan_collects_itself_keeps_what_it_found_and_gives_the_same_plan_again(
     assert stored(run).digest == plan.digest  # whatever pytest-randomly draws
     shardlib("plan", "--shards", "1", "--run", str(run))  # from RUN/collect/collect.json
     assert stored(run).digest == plan.digest
-    shardlib("collect", "--gpus", "1", "-o", str(tmp_path / "c.json"), "--", "test_a.py")
-    assert {test.id for test in document.load(tmp_path / "c.json").tests} == set(plan.group_of)
+    (suite / "durations.json").write_text('{"test_a.py::test_a[0]": 5}')
+    own = ["--durations", "durations.json", "-o", str(tmp_path / "c" / "c.json")]
+    shardlib("collect", "--gpus", "1", *own, "--", "test_a.py")
+    assert (tmp_path / "c" / "durations.json").read_text() == '{"test_a.py::test_a[0]": 5}'
+    assert {test.id for test in document.load(tmp_path / "c" / "c.json").tests} == set(plan.group_of)
     assert "concurrent, 1 GPU" in shardlib("explain", "--run", str(run), "test_a.py::test_a[1]")
