@@ -1,1 +1,1 @@
-"""Measurements of shardlib against its peers: `python -m benchmarks packing`, `makespan`, `runner`."""
+"""Measurements of shardlib against its peers: `python -m benchmarks packing`, `makespan`, `runner`, `parse`, `weights`."""

@@ -11,6 +11,7 @@ _COMMANDS = {
     "makespan": "the example suite, really run on 12 x 8 simulated GPUs",
     "runner": "the numba suite under plain pytest, pytest-xdist, pytest-split and ours",
     "parse": "reading logs: MB/s and peak memory against a plain regular-expression scan",
+    "weights": "predicting the next run: our weights against last, mean, median, P90, EWMA and ratchet; review rules",
 }
 
 

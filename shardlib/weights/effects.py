@@ -11,7 +11,7 @@ from shardlib.weights.rows import LEAST_SCATTER, PRIOR_VALUES, Bools, Floats, In
 _ROUNDS = 15  # of alternation
 _HUBER = 1.5  # standard deviations; beyond them an observation counts by its distance, not by its square
 _LEAST_SECONDS = 0.1  # shorter tests are mostly overhead, and say little about how fast a pod is
-_SHRINK = 5.0  # tests that a pod's own effect must outvote: a pod that ran three tests is mostly its run (a guess)
+_SHRINK = 2.0  # tests that a pod's own effect must outvote: a pod that ran three tests is mostly its run (a guess)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,16 +39,18 @@ def find(log_seconds: Floats, *, up_runs: int, down_runs: int) -> Shifts:
     counts = np.isfinite(log_seconds).sum(axis=1)
     alone = _error(log_seconds)
     best, step, at = np.full(tests, np.inf), np.zeros(tests), np.zeros(tests, dtype=int)
+    after = np.zeros(tests, dtype=int)
     for column in range(1, runs):
         left, right = log_seconds[:, :column], log_seconds[:, column:]
         before = np.isfinite(left).sum(axis=1)
         change = quantile(right, 0.5) - quantile(left, 0.5)
-        needed = np.where(change < 0, down_runs, up_runs)
         error = _error(left) + _error(right)
-        better = (before >= _LEAST_BEFORE) & (counts - before >= needed) & (error < best)
-        best, step, at = np.where(better, error, best), np.where(better, change, step), np.where(better, column, at)
+        better = (before >= _LEAST_BEFORE) & (counts > before) & (error < best)
+        best, step = np.where(better, error, best), np.where(better, change, step)
+        at, after = np.where(better, column, at), np.where(better, counts - before, after)
     noise = 1.25 * best / np.maximum(counts, 1)
-    real = (best < _GAIN * alone) & (np.abs(step) > np.maximum(_LEAST_STEP, _LEAST_SCATTERS * noise))
+    proved = after >= np.where(step < 0, down_runs, up_runs)  # of the best split, or a later one would pass as earlier
+    real = proved & (best < _GAIN * alone) & (np.abs(step) > np.maximum(_LEAST_STEP, _LEAST_SCATTERS * noise))
     return Shifts(before=real[:, None] & (np.arange(runs) < at[:, None]), step=np.where(real, step, 0.0), at=at)
 
 
