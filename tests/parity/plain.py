@@ -28,11 +28,14 @@ class Recorder:
         rows = self.tests.setdefault(report.nodeid, [])
         if category == "rerun":
             rows.clear()
-        elif category:
+        elif category and (report.failed or "subtest" not in type(report).__name__.lower()):
             rows.append((category, _reason(report)))
 
     def outcomes(self) -> dict[str, tuple[str, str]]:
-        """Returns the worst category of each test, with its reason where that is not a failure's text."""
+        """Returns the worst category of each test, with its reason where that is not a failure's text.
+
+        A failed subtest fails its test; what else becomes of a subtest is only its own.
+        """
         return {node_id: _worst(rows) for node_id, rows in self.tests.items()}
 
 
@@ -47,7 +50,6 @@ def _reason(report: pytest.TestReport) -> str:
 def _worst(rows: list[tuple[str, str]]) -> tuple[str, str]:
     for category in ("failed", "error", "xpassed", "xfailed", "skipped", "passed"):
         for name, reason in rows:
-            # A failed subtest fails its test; what else becomes of a subtest is only its own.
             if name == category or (category == "failed" and name in ("subtests failed", "subtest failed")):
                 return category, reason
     return "nothing", repr(rows)

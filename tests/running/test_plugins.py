@@ -63,7 +63,7 @@ _FILES = {
         """,
     ),
     "asyncio": (
-        "pytest_asyncio",
+        "pytest_asyncio.plugin",
         """
         import asyncio, pytest, pytest_asyncio
         @pytest_asyncio.fixture(loop_scope="session", scope="session")
@@ -95,7 +95,7 @@ _FILES = {
         """,
     ),
     "subtests": (
-        "pytest_subtests",
+        "pytest_subtests.plugin",
         """
         import pytest, unittest
         def test_good(subtests):
@@ -164,6 +164,20 @@ _FILES = {
         """,
     ),
 }
+# One test of each that ends so only if the plugin does its work.
+_TELLING = {
+    "timeout": ("test_marked", "failed"),
+    "rerun": ("test_at_last", "passed"),
+    "randomly": ("test_seed", "skipped"),
+    "asyncio": ("test_session", "passed"),
+    "anyio": ("test_value[asyncio]", "passed"),
+    "subtests": ("test_good", "passed"),
+    "forked": ("test_crash", "failed"),
+    "xdist": ("test_id", "passed"),
+    "split": ("test_one", "passed"),
+    "repeat": ("test_one[3-3]", "passed"),
+    "order": ("test_second", "passed"),
+}
 _XDIST = ("-n", "auto", "--dist", "loadgroup")
 _SPLIT = ("--splits", "3", "--group", "2")
 
@@ -196,11 +210,12 @@ def test_a_plugin_alone_changes_no_outcome(checkout: Checkout, name: str) -> Non
         loaded = ["-p", "anyio.pytest_plugin" if name == "anyio" else module]
     checkout.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     _write(checkout, name)
-    more: dict[str, tuple[str, ...]] = {"xdist": _XDIST, "split": _SPLIT, "randomly": ("-p", "randomly", "--randomly-seed=7")}
+    given = {"xdist": _XDIST, "split": _SPLIT, "randomly": ("--randomly-seed=7",)}
     neutral = {"xdist": ("-n", "0"), "split": ("--splits", "1", "--group", "1")}
-    given = more.get(name, ()) if name != "randomly" else ("--randomly-seed=7",)
-    ran = check_parity(checkout, *loaded, *given, only_plain=neutral.get(name, ()))
+    ran = check_parity(checkout, *loaded, *given.get(name, ()), only_plain=neutral.get(name, ()))
     assert ran.workers() == 1
+    test, outcome = _TELLING[name]
+    assert ran.outcomes[f"test_{name}_2.py::{test}"][0] == outcome
 
 
 def test_all_plugins_together_change_no_outcome(checkout: Checkout) -> None:
@@ -212,6 +227,8 @@ def test_all_plugins_together_change_no_outcome(checkout: Checkout) -> None:
     arguments = ["--timeout=60", "--randomly-seed=7", *_SPLIT, "--reruns-delay=0", "--session-timeout=1000"]
     ran = check_parity(checkout, *arguments, only_plain=("-n", "0", "--splits", "1", "--group", "1"), gpus=2, workers=2)
     assert ran.workers() <= 2
+    told = {(node_id.partition("::")[2], outcome) for node_id, (outcome, _) in ran.outcomes.items()}
+    assert {_TELLING[name] for name in names} <= told
 
 
 def test_coverage_has_a_data_file_for_each_worker_and_combines(checkout: Checkout) -> None:
