@@ -137,7 +137,7 @@ def _flags(matrix: Matrix, found: Fit) -> dict[Flag, Bools]:
         Flag.SHIFTED: found.step != 0,
         Flag.FLAKY: found.two_speeds | suspects.fails_and_passes(failed, ran & (fate != Fate.SKIPPED)) | reruns,
         Flag.TIMED_OUT: timed_out.sum(axis=1) >= _TIMED_OUT_RUNS,
-        Flag.SKIPPED_AS_0: (fate == Fate.LIKE_A_SKIP).any(axis=1),
+        Flag.SKIPPED_AS_0: suspects.like_a_skip(judged).any(axis=1),
         Flag.UNIT: (fate == Fate.LIKE_ANOTHER_UNIT).any(axis=1),
         Flag.PLACEHOLDER: suspects.placeholders(judged, suspects.last_digit(judged)),
         Flag.THIN: (found.samples > 0) & (found.samples < THIN),

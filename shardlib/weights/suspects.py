@@ -8,13 +8,13 @@ from shardlib.weights.effects import Effects
 from shardlib.weights.rows import Bools, Floats, Ints, quantile
 
 # A skip that was written as a duration.
-_SKIP_SHARE = 0.02  # of the test's upper quartile
-_SKIP_LEAST_SECONDS = 0.5  # an upper quartile below says nothing: short tests do vary by as much
+_SKIP_SHARE = 0.02  # of the test's median: where most runs take no time, a warm cache is as likely
+_SKIP_LEAST_SECONDS = 0.5  # a median below says nothing: short tests do vary by as much
 _SKIP_RUNS = 2
 
 # Milliseconds taken for seconds.
 _UNIT_LOW, _UNIT_HIGH = 300.0, 3000.0
-_UNIT_LEAST_SECONDS = 0.01
+_UNIT_LEAST_SECONDS = 1.0  # of the median: 5 s beside 5 ms is what a compile cache does
 
 # One number for a test that nobody measured.
 _SAME_SHARE, _SAME_RUNS = 0.5, 4  # of the test's runs
@@ -31,15 +31,15 @@ _SLOW_POD_TESTS = 20
 
 def like_a_skip(seconds: Floats) -> Bools:
     """Returns which observations are about 0 where the test otherwise takes long, for tests with two or more of them."""
-    top = quantile(seconds, 0.75)
-    low = seconds < _SKIP_SHARE * top[:, None]
-    return low & ((top > _SKIP_LEAST_SECONDS) & (low.sum(axis=1) >= _SKIP_RUNS))[:, None]
+    usual = quantile(seconds, 0.5)
+    low = seconds < _SKIP_SHARE * usual[:, None]
+    return low & ((usual > _SKIP_LEAST_SECONDS) & (low.sum(axis=1) >= _SKIP_RUNS))[:, None]
 
 
 def like_another_unit(seconds: Floats) -> Bools:
     """Returns which observations are about a thousand times the test's median."""
-    middle = np.maximum(quantile(seconds, 0.5), _UNIT_LEAST_SECONDS)[:, None]
-    return (seconds > _UNIT_LOW * middle) & (seconds < _UNIT_HIGH * middle)
+    middle = quantile(seconds, 0.5)[:, None]
+    return (middle > _UNIT_LEAST_SECONDS) & (seconds > _UNIT_LOW * middle) & (seconds < _UNIT_HIGH * middle)
 
 
 def last_digit(seconds: Floats) -> float:

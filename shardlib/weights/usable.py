@@ -36,6 +36,7 @@ class Fate(IntEnum):
 IS_USED = (Fate.USED, Fate.COLD_CORRECTED)
 
 _ENOUGH = 3  # clean observations that make do without failed and cold ones
+_FEW_SHARE = 0.25  # of a test's runs: where more are about 0 s, that may be what a warm cache makes of it
 _LEAST_SHARE = 0.2  # of a cold observation is always left: the learnt start-up is a guess for this test
 
 
@@ -56,7 +57,8 @@ def select(matrix: Matrix) -> Usable:
     """Returns the observations that count.
 
     Skipped and cut-off ones never do. A timeout is dropped as a hang, unless the test mostly times out: then the limit
-    is what it costs. Retried, failed and cold ones (first in their process) give way to clean ones; a cold one that is
+    is what it costs. A few observations of about 0 s are taken for skips, one of 1000 times the median for another unit.
+    Retried, failed and cold ones (first in their process) give way to clean ones; a cold one that is
     needed is corrected by the start-up that tests seen both cold and warm show. In mode `isolated` a file's first test
     always pays the start, so that is its time.
     """
@@ -69,7 +71,9 @@ def select(matrix: Matrix) -> Usable:
     mostly = used.count(timed_out) > 0.5 * used.count()
     used.drop(Fate.TIMED_OUT, timed_out & ~mostly[:, None])
     seconds = np.where((fate == Fate.USED) & ~timed_out, matrix.seconds, np.nan)
-    used.drop(Fate.LIKE_A_SKIP, suspects.like_a_skip(seconds))
+    skips = suspects.like_a_skip(seconds)
+    few = skips.sum(axis=1) <= _FEW_SHARE * np.isfinite(seconds).sum(axis=1)
+    used.drop(Fate.LIKE_A_SKIP, skips & few[:, None])
     seconds = np.where(fate == Fate.USED, seconds, np.nan)  # or both rules together could leave nothing
     used.drop(Fate.LIKE_ANOTHER_UNIT, suspects.like_another_unit(seconds))
     always_first = np.array([mode == "isolated" for mode in matrix.modes], dtype=bool)[:, None]

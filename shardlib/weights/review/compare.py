@@ -203,7 +203,7 @@ def _odd(test: TestWeight, share: float) -> Iterator[tuple[Concern, str, float]]
         reason = "about 1000 times the usual in some run, which does not count: milliseconds taken for seconds?"
         yield Concern.UNIT, reason, test.weight
     if Flag.SKIPPED_AS_0 in test.flags:
-        yield Concern.SKIPPED_AS_0, "about 0 s in some runs, which do not count: skips that the log calls a duration?", test.weight
+        yield Concern.SKIPPED_AS_0, "about 0 s in some runs: skips that the log calls a duration?", test.weight
     if Flag.TIMED_OUT in test.flags:
         yield Concern.TIMED_OUT, "timed out in two runs or more", test.weight
     if Flag.FLAKY in test.flags and test.p90 - test.p10 > share:
