@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from shardlib.weights import prefixes, sessions, streams
 from shardlib.weights.blocks import Blocks
 from shardlib.weights.findings import Found, Unread
+from shardlib.weights.gathering import Gathering
 from shardlib.weights.prefixes import Line
 from shardlib.weights.sessions import Session
 
@@ -26,26 +27,26 @@ _WORDS = (
     *("passed", "failed", "skipped", "deselected", " error", "no tests ran"),
 )
 
-_HEADER = re.compile(r"\s*=*\s*slowest\s+(?:(\d+)\s+)?(?:test\s+)?durations\s*=*\s*")
-_HIDDEN = re.compile(r"\s*\((\d+(?:\.\d+)?) durations(?: < (\d{1,9}(?:\.\d+)?(?:e-\d+)?)s)? hidden\..*")
+# All of these see a line without the blanks around it, and take time linear in its length, however it was made.
+_HEADER = re.compile(r"=*\s*slowest\s+(?:(\d+)\s+)?(?:test\s+)?durations\s*=*")
+_HIDDEN = re.compile(r"\((\d+(?:\.\d+)?) durations(?: < (\d{1,9}(?:\.\d+)?(?:e-\d+)?)s)? hidden\..*")
 _SUMMARY = re.compile(
-    r"\s*=*\s*(?:no tests ran|\d+ [a-z]+(?: [a-z]+)?(?:, \d+ [a-z]+(?: [a-z]+)?)*) in (\d+(?:\.\d+)?)(?:s| seconds)\b.*"
+    r"(?:=+\s*)?(?:no tests ran|\d+ [a-z]+(?: [a-z]+)?(?:, \d+ [a-z]+(?: [a-z]+)?)*) in (\d+(?:\.\d+)?)(?:s| seconds)\b.*"
 )
-_START = re.compile(r"\s*={3,} test session starts ={3,}\s*")
-_LIMIT = re.compile(r"timeout: (\d{1,9}(?:\.\d+)?)s\s*")
-_RULE = re.compile(r"\s*(?:={3,}|-{3,}|_{3,}|!{3,})")
-_PROGRESS = re.compile(
-    r"\s*(\S.*::.*) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)(?: \(.*\))?\s*(?:\[\s*\d+%\])?\s*"
-)
-_XDIST = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN) (\S.*::.*?)\s*")
-_ENDING = re.compile(r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN) (\S.*::.*)")
+_START = re.compile(r"={3,} test session starts ={3,}")
+_LIMIT = re.compile(r"timeout: (\d{1,9}(?:\.\d+)?)s")
+_RULE = re.compile(r"={3,}|-{3,}|_{3,}|!{3,}")
+_OUTCOME = r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN)"
+_PROGRESS = re.compile(rf" {_OUTCOME}(?= \(|$)")
+_PERCENT = re.compile(r"\[\s{0,3}\d{1,3}%\]$")
+_ENDING = re.compile(rf"{_OUTCOME} (\S.*::.*)")  # of the short summary; of xdist's progress
 _SUBTEST = re.compile(r"SUB(?:PASSED|FAILED|SKIPPED)|\d+ subtests passed")
 
 
 def parse(stream: io.BufferedReader, unread: Unread) -> Iterator[Found]:
     """Yields the runs of a log: each session with a table, and the blocks, as soon as they cannot grow any more.
 
-    Sessions that run at the same time under different prefixes are one run: the first of each prefix, the second, …
+    Which sessions under different prefixes are one run, `gathering` says.
     """
     reader = _Reader(unread)
     for number, text in streams.chunks(stream, unread):
@@ -90,10 +91,10 @@ class _Reader:
 
     def __init__(self, unread: Unread) -> None:
         self.unread = unread
-        self.blocks = Blocks(unread)
+        self._blocks = Blocks(unread)
+        self._runs = Gathering()
         self._units: dict[str | None, _Unit] = {}
         self._tables: set[str | None] = set()  # pods whose lines are in a table
-        self._runs = 0  # so many were handed out
 
     @property
     def in_table(self) -> bool:
@@ -111,106 +112,98 @@ class _Reader:
                 first = text
             elif text.pod is None:
                 text = Line(text=text.text, pod=first.pod, worker=text.worker, stamp=first.stamp)
-            if self.blocks.read(number, text):
-                continue
-            unit = self._units.get(text.pod)
-            if unit is None:
-                unit = _Unit(text.pod, self._runs, self.unread)
-            unit.read(number, text)
-            if unit.sessions:
-                self._units[text.pod] = unit
-            if unit.in_table:
-                self._tables.add(text.pod)
-            else:
-                self._tables.discard(text.pod)
+            if not self._blocks.read(number, text):
+                self._read(number, text)
 
     def complete(self, *, all_of_them: bool = False) -> Iterator[Found]:
         """Yields the runs that no further line can belong to."""
-        yield from self.blocks.complete(all_of_them=all_of_them)
-        while self._units:
-            last = max(unit.begun for unit in self._units.values())
-            if self._runs >= last or not (all_of_them or all(u.begun > self._runs + 1 for u in self._units.values())):
-                return
-            members = [unit.sessions.pop(self._runs) for unit in self._units.values() if self._runs in unit.sessions]
-            self._runs += 1
-            samples = tuple(sample for session in members for sample in session.samples())
-            if samples:
-                times = [session.when for session in members if session.when is not None]
-                seal = " ".join(session.total for session in members)
-                yield Found(kind="durations", when=min(times, default=None), samples=samples, seal=seal)
+        if all_of_them:
+            for unit in self._units.values():
+                self._end(unit.session)
+        yield from self._blocks.complete(all_of_them=all_of_them)
+        yield from self._runs.complete(all_of_them=all_of_them)
+
+    def _read(self, number: int, line: Line) -> None:
+        unit = self._units.get(line.pod) or _Unit(line.pod, self.unread, self._end)
+        unit.read(number, line)
+        if unit.session is None:
+            self._units.pop(line.pod, None)
+        else:
+            self._units[line.pod] = unit
+        if unit.in_table:
+            self._tables.add(line.pod)
+        else:
+            self._tables.discard(line.pod)
+
+    def _end(self, session: Session | None) -> None:
+        if session is not None:
+            self._runs.add(session)
 
 
 class _Unit:
-    """The sessions of the lines with one prefix, one after the other."""
+    """The session that the lines with one prefix are in; `end` gets each that has ended."""
 
-    def __init__(self, pod: str | None, index: int, unread: Unread) -> None:
-        self.sessions: dict[int, Session] = {}
-        self.begun = index  # the number of sessions, those of other units before its first line included
+    def __init__(self, pod: str | None, unread: Unread, end: Callable[[Session], None]) -> None:
+        self.session: Session | None = None
         self.in_table = False
         self._pod = pod
         self._unread = unread
+        self._end = end
         self._strange = 0  # lines since the last row that a table should not have
 
     def read(self, number: int, line: Line) -> None:
         """Takes one line without its prefix."""
-        text = line.text
+        text = line.text.strip()
         if row := sessions.ROW.fullmatch(text) or sessions.MARKDOWN_ROW.fullmatch(text):
             self._row(number, line, row)
         elif header := _HEADER.fullmatch(text):
-            self._header(line, None if header[1] is None else int(header[1]))
+            self._header(line, longest_only=header[1] is not None)
         elif hidden := _HIDDEN.fullmatch(text):
             self._hidden(hidden)
         elif summary := _SUMMARY.fullmatch(text):
             self._summary(summary)
         elif _START.fullmatch(text):
             self._close_table(finished=False)
-            if self._current is not None and self._current.headers:
+            if self.session is not None and self.session.headers:
                 self._begin(line)
-        elif not self._other(line) and self.in_table and text.strip():
+        elif not self._other(line, text) and self.in_table and text:
             self._stranger(number, text)
 
-    @property
-    def _current(self) -> Session | None:
-        return self.sessions.get(self.begun - 1)
-
     def _begin(self, line: Line) -> Session:
-        """Returns a new session, in the place of one without a row: sessions are counted by their tables."""
-        if self._current is not None and not self._current.rows:
-            self.begun -= 1
-        session = Session(pod=self._pod, when=prefixes.seconds(line.stamp))
-        self.sessions[self.begun] = session
-        self.begun += 1
-        return session
+        if self.session is not None:
+            self._end(self.session)
+        self.session = Session(pod=self._pod, when=prefixes.seconds(line.stamp))
+        return self.session
 
     def _open(self, line: Line) -> Session:
         """Returns the session that goes on, or a new one."""
-        return self._current or self._begin(line)
+        return self.session or self._begin(line)
 
     def _row(self, number: int, line: Line, row: re.Match[str]) -> None:
         node_id, seconds = row[3].rstrip(), float(row[1])
         file = node_id.partition("::")[0]
-        if "::" not in node_id or "\ufffd" in node_id:
+        if "::" not in node_id or not file or "\ufffd" in node_id:
             if self.in_table:
                 self._unread.add(number, f"a row whose test is no node id: {line.text.strip()[:100]!r}")
             return
-        if not self.in_table and (not file or re.search(r"\s", file)):  # prose that looks like a row
+        if not self.in_table and re.search(r"\s", file):  # prose that looks like a row
             return
         self._strange = 0
         self._unread.seen["rows"] += 1
         self._open(line).add_row(node_id, row[2], seconds, line.worker)
 
-    def _header(self, line: Line, longest: int | None) -> None:
+    def _header(self, line: Line, *, longest_only: bool) -> None:
         """A table begins: of the session that goes on, or of a new one if that has ended."""
         session = self._open(line)
         if session.closed:
             session = self._begin(line)
         session.headers += 1
-        session.longest_only |= longest is not None
+        session.longest_only |= longest_only
         self._unread.seen["tables"] += 1
         self.in_table, self._strange = True, 0
 
     def _hidden(self, hidden: re.Match[str]) -> None:
-        session = self._current
+        session = self.session
         if session is None:
             return
         session.hidden_below = float(hidden[2] or 0)  # old versions say "(0.00 durations hidden."
@@ -218,32 +211,37 @@ class _Unit:
         self._close_table(finished=True)
 
     def _summary(self, summary: re.Match[str]) -> None:
+        """A session ends. Where prefixes tell shards apart it is complete; else another's rows may still come."""
         self._close_table(finished=True)
-        session = self._current
-        if session is not None:
-            session.closed = True
-            session.total = summary[1]
-            session.subtests |= "subtests passed" in summary[0]
+        session = self.session
+        if session is None:
+            return
+        session.closed = True
+        session.total = summary[1]
+        session.subtests |= "subtests passed" in summary[0]
+        if self._pod is not None:
+            self._end(session)
+            self.session = None
 
     def _close_table(self, *, finished: bool) -> None:
-        if self.in_table and self._current is not None:
-            self._current.finished |= finished
+        if self.in_table and self.session is not None:
+            self.session.finished |= finished
         self.in_table = False
 
-    def _other(self, line: Line) -> bool:
+    def _other(self, line: Line, text: str) -> bool:
         """Takes what is no part of a table; returns whether the line was known."""
-        text = line.text
         if _RULE.match(text):
             self._close_table(finished=True)
         elif limit := _LIMIT.fullmatch(text):
             self._fresh(line).limit = float(limit[1]) or None
-        elif match := _XDIST.fullmatch(text) if line.worker else None:
-            self._fresh(line).add_progress(match[2], match[1], line.worker)
         elif match := _ENDING.fullmatch(text):
-            self._close_table(finished=True)
-            self._open(line).add_ending(match[1], match[2].rstrip())
-        elif match := _PROGRESS.fullmatch(text):
-            self._fresh(line).add_progress(match[1].strip(), match[2], line.worker)
+            if line.worker:
+                self._fresh(line).add_progress(match[2], match[1], line.worker)
+            else:
+                self._close_table(finished=True)
+                self._open(line).add_ending(match[1], match[2])
+        elif progress := _progress(text):
+            self._fresh(line).add_progress(*progress, line.worker)
         elif _SUBTEST.search(text):
             self._fresh(line).subtests = True
         else:
@@ -257,6 +255,19 @@ class _Unit:
 
     def _stranger(self, number: int, text: str) -> None:
         self._strange += 1
-        self._unread.add(number, f"no row of the table around it: {text.strip()[:100]!r}")
+        self._unread.add(number, f"no row of the table around it: {text[:100]!r}")
         if self._strange >= PATIENCE:
             self._close_table(finished=False)
+
+
+def _progress(text: str) -> tuple[str, str] | None:
+    """Returns id and outcome of a line of `-v`: `ID PASSED`, perhaps with a reason in brackets and a percentage."""
+    percent = _PERCENT.search(text, max(0, len(text) - len("[100%]")))
+    text = text[: percent.start()].rstrip() if percent else text
+    last = None
+    for match in _PROGRESS.finditer(text):
+        if match.end() == len(text) or text.endswith(")"):
+            last = match
+    if last is None or "::" not in text[: last.start()]:
+        return None
+    return text[: last.start()], last[1]

@@ -20,9 +20,10 @@ NEGLIGIBLE_SECONDS = 0.05
 TIMEOUT_SLACK_SECONDS = 0.1
 """A test killed at its limit shows the limit and at most so much more (seen: 600.00 to 600.02)."""
 _MAX_ENDING_CHARACTERS = 16 << 20  # 100,000 failures of a line each
+_MOST_DASHES = 100  # in an id; a message may have any number
 _ROUND_LIMIT_SECONDS = 60.0  # limits that people set are whole minutes; a wait of 30 s is as common as a limit
 
-ROW = re.compile(r"\s*(\d{1,12}(?:\.\d{1,9})?)s\s+(setup|call|teardown)\s+(\S.*)")
+ROW = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s\s+(setup|call|teardown)\s+(\S.*)")
 MARKDOWN_ROW = re.compile(
     r"\s*\|\s*\d+\s*\|\s*(\d{1,12}(?:\.\d{1,9})?)\s*\|\s*(setup|call|teardown)\s*\|\s*`(.+)`\s*\|\s*"
 )
@@ -158,9 +159,13 @@ class Session:
         return timed_out, crashed
 
     def _known_id(self, rest: str) -> str | None:
-        end = len(rest)
-        while end >= 0:
-            if rest[:end] in self.rows:
-                return rest[:end]
-            end = rest.rfind(" - ", 0, end)
-        return None
+        """Returns the longest id with a row that the text begins with, up to its end or a ` - `."""
+        known, end = None, -1
+        for _ in range(_MOST_DASHES):
+            end = rest.find(" - ", end + 1)
+            part = rest if end < 0 else rest[:end]
+            if part in self.rows:
+                known = part
+            if end < 0:
+                break
+        return known

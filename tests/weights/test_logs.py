@@ -149,16 +149,42 @@ def test_a_table_printed_twice_is_one_run() -> None:
     assert rows(one([*TABLE[:-1], *TABLE])) == ROWS
 
 
-def test_three_sessions_are_three_runs_also_under_prefixes() -> None:
+def under(pod: str, lines: Sequence[str]) -> list[str]:
+    """A pod's lines, with its name before each and tests of its own."""
+    return [f"{pod}: {line.replace('test_a', f'test_{pod}')}" for line in lines]
+
+
+def pods(found: list[Found]) -> list[set[str | None]]:
+    return [{sample.pod for sample in each.samples} for each in found]
+
+
+def test_three_sessions_are_three_runs() -> None:
     assert [rows(each) for each in parse(TABLE * 3)[0]] == [ROWS] * 3
-    found, _ = parse([f"{pod}: {line}" for pod in ("shard-01", "shard-02") for line in TABLE * 2])
-    assert [len(each.samples) for each in found] == [4, 4]
 
 
-def test_a_session_without_rows_is_no_run_and_takes_no_number() -> None:
+def test_pods_that_were_logged_in_turn_are_one_run_each_time_around() -> None:
+    found, _ = parse(under("p1", TABLE * 2) + under("p2", TABLE * 2))
+    assert pods(found) == [{"p1", "p2"}, {"p1", "p2"}]
+
+
+def test_other_pods_with_the_same_tests_are_another_run() -> None:
+    lines = [line for run in "abcd" for pod in ("x", "y") for line in under(pod, TABLE)]
+    lines = [f"run-{'abcd'[at // (2 * len(TABLE))]}-{line}" for at, line in enumerate(lines)]
+    assert pods(parse(lines)[0]) == [{f"run-{run}-x", f"run-{run}-y"} for run in "abcd"]
+
+
+def test_runs_are_handed_out_while_the_log_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "CHUNK_BYTES", 1000)
+    lines = [f"run-{number}: {line}" for number in range(50) for line in TABLE + ["noise"] * 1000]
+    stream = streams.opened(io.BytesIO("\n".join(lines).encode()))
+    next(logs.parse(stream, Unread(source="log")))
+    assert stream.tell() < 5 * len("\n".join(lines)) / 50  # two runs are open, and buffers are read ahead
+
+
+def test_a_session_without_rows_is_no_run() -> None:
     empty = [f"{RULE} test session starts {RULE}", "a.py::t PASSED [100%]", f"{RULE} 1 passed in 0.1s {RULE}"]
-    found, _ = parse([f"p1: {line}" for line in [*empty, *TABLE]] + [f"p2: {line}" for line in TABLE])
-    assert [len(each.samples) for each in found] == [4]
+    found, _ = parse(under("p1", [*empty, *TABLE]) + under("p2", TABLE))
+    assert pods(found) == [{"p1", "p2"}]
 
 
 def test_what_does_not_belong_into_a_table_is_counted_with_its_place() -> None:
@@ -336,3 +362,27 @@ def test_no_text_crashes_the_parser(parts: list[str], end: str, encoding: str) -
 @given(data=st.binary(max_size=300), packed=st.booleans())
 def test_no_bytes_crash_the_parser(data: bytes, packed: bool) -> None:
     parse(gzip.compress(data)[: len(data)] if packed else data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a::" * 300_000 + " PASSEDx",
+        "a:: PASSED (" * 100_000,
+        " " * 1_000_000 + "x ::",
+        "=" * 500_000 + " " * 500_000 + "x ::",
+        "FAILED " + "a::b - " * 100_000,
+        "1 passed, " * 100_000 + "::",
+        "1.0s call " + " " * 1_000_000 + "::",
+        "slowest " * 100_000 + "durations ::",
+        "\x1b]" * 300_000 + "::",
+        "a-" * 500_000 + " main ::",
+        "[" * 500_000 + "::",
+        "PYTEST-DURATION " * 60_000,
+    ],
+    ids=lambda line: line[:12],
+)
+def test_no_line_takes_more_than_linear_time(line: str) -> None:
+    """A pattern that tries all pairs of places in a megabyte would not end within the suite's limit."""
+    found, _ = parse([*TABLE[:2], line, *TABLE[2:]])
+    assert rows(found[0]) == ROWS
