@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,8 @@ def test_version_and_dependencies_are_the_packages_own() -> None:
     assert importlib.metadata.version("shardlib") == shardlib.__version__
     core = [line for line in importlib.metadata.requires("shardlib") or () if "extra ==" not in line]
     assert core == ["pytest>=7.4"]
+
+
+@pytest.mark.skipif(not find_spec("mypy"), reason="not a development environment: the chain is not tested here")
+def test_the_development_environment_tests_the_chain_too() -> None:
+    assert find_spec("hera"), "tests/workflows is left out without hera: make setup"

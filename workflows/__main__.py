@@ -1,0 +1,5 @@
+"""`python -m workflows`."""
+
+from workflows.cli import main
+
+raise SystemExit(main())

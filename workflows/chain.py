@@ -1,0 +1,153 @@
+"""The chain: which step waits for which, and the WorkflowTemplate around it."""
+
+from __future__ import annotations
+
+from hera.workflows import DAG, Parameter, Task, WorkflowTemplate
+from hera.workflows import models as m
+from hera.workflows.protocol import Templatable
+
+from workflows import steps
+from workflows.settings import Settings
+
+_NEEDED = "{{tasks.find-changed.outputs.parameters.gpu-code}} == true"
+_SEMAPHORE_KEY = "gpu-runs"
+
+
+def semaphore_name(settings: Settings) -> str:
+    """Returns the name of the ConfigMap that caps whole GPU runs."""
+    return f"{settings.name}-semaphore"
+
+
+def executor_name(settings: Settings) -> str:
+    """Returns the service account that Argo's own containers act as."""
+    return f"{settings.name}-executor"
+
+
+def workflow_template(settings: Settings) -> WorkflowTemplate:
+    """Returns the whole chain; its parameters are a number, a commit and OWNER/NAME, and no other text of anybody."""
+    templates: list[m.Template | Templatable] = [
+        main(settings),
+        gpu_run(settings),
+        steps.find_changed(settings),
+        *([steps.wait_for_label()] if settings.gate else []),
+        steps.build_image(settings),
+        steps.collect_tests(settings),
+        steps.calculate_shards(settings),
+        steps.gpu_tests(settings),
+        steps.cpu_tests(settings),
+        steps.gpu_tests_passed(settings),
+        *([steps.tag_image(settings, settings.tag)] if settings.tag else []),
+        steps.conclude(settings),
+    ]
+    return WorkflowTemplate(
+        name=settings.name,
+        namespace=settings.namespace,
+        entrypoint="main",
+        on_exit="conclude",
+        arguments=[Parameter(name="pr"), Parameter(name="sha"), Parameter(name="repo", value=settings.repository)],
+        templates=templates,
+        active_deadline_seconds=settings.deadline_seconds,
+        ttl_strategy=m.TTLStrategy(seconds_after_completion=settings.ttl_days * 86_400),
+        archive_logs=True if settings.artifacts else None,
+        service_account_name=settings.name,
+        automount_service_account_token=False,
+        executor=m.ExecutorConfig(service_account_name=executor_name(settings)),
+        image_pull_secrets=[m.LocalObjectReference(name=name) for name in settings.image_pull_secrets] or None,
+        pod_metadata=m.Metadata(labels={"app.kubernetes.io/part-of": settings.name}),
+    )
+
+
+def main(settings: Settings) -> DAG:
+    """Returns the chain's tasks. `failFast` is off, so that the verdict comes whatever fails."""
+    image = f"{settings.build_image}@{_checked_digest()}"
+    found = _outputs("find-changed", "sha", "pr", "repo")
+    planned = "{{tasks.calculate-shards.outputs.parameters.%s}}"
+    # verify-gate, which asks whether the label is rightly there, belongs between the two; until it exists, whoever may
+    # update workflows decides (docs/operations.md says so).
+    gate = [Task(name="wait-for-label", template="wait-for-label", depends="find-changed.Succeeded", when=_NEEDED)]
+    build = Task(
+        name="build-image",
+        template="build-image",
+        depends="wait-for-label.Succeeded" if settings.gate else "find-changed.Succeeded",
+        when=None if settings.gate else _NEEDED,
+        arguments=found,
+    )
+    tasks: list[Task | m.DAGTask] = [
+        Task(name="find-changed", template="find-changed"),
+        *(gate if settings.gate else []),
+        build,
+        _task("collect-tests", "build-image.Succeeded", image=image),
+        _task("calculate-shards", "collect-tests.Succeeded"),
+        Task(
+            name="gpu-tests",
+            template="gpu-run",
+            depends="calculate-shards.Succeeded",
+            when=f"{planned % 'gpu-shards'} != 0",  # none is right where all tests are cpu tests: the plan says so
+            arguments=_values(image=image, shards="{{tasks.calculate-shards.outputs.result}}"),
+        ),
+        Task(
+            name="cpu-tests",
+            template="cpu-tests",
+            depends="calculate-shards.Succeeded",
+            when=f"{planned % 'cpu-shards'} != 0",
+            arguments=_values(image=image, minutes=planned % "cpu-minutes", deadline=planned % "cpu-deadline"),
+        ),
+        _task("gpu-tests-passed", f"{_ended('gpu-tests')} && {_ended('cpu-tests')}"),
+    ]
+    if settings.tag:
+        tasks.append(_task("tag-image", "gpu-tests-passed.Succeeded", digest=_checked_digest()))
+    return DAG(name="main", fail_fast=False, tasks=tasks)
+
+
+def gpu_run(settings: Settings) -> DAG:
+    """Returns the fan-out, one pod a shard; as a DAG of its own, so that a semaphore keeps two runs from interleaving.
+
+    It has no `timeout`, which would count the waiting.
+    """
+    item = {name: f"{{{{item.{name}}}}}" for name in ("shard", "of", "minutes", "deadline")}
+    shard = Task(
+        name="shard",
+        template="gpu-tests",
+        with_param="{{inputs.parameters.shards}}",
+        arguments=_values(image="{{inputs.parameters.image}}", **item),
+    )
+    selector = m.ConfigMapKeySelector(name=semaphore_name(settings), key=_SEMAPHORE_KEY)
+    semaphore = m.Synchronization(semaphores=[m.SemaphoreRef(config_map_key_ref=selector)])
+    return DAG(
+        name="gpu-run",
+        inputs=[Parameter(name="image"), Parameter(name="shards")],
+        synchronization=semaphore if settings.runs_at_once else None,
+        fail_fast=False,
+        tasks=[shard],
+    )
+
+
+def semaphore_data(settings: Settings) -> dict[str, str]:
+    """Returns the data of the semaphore's ConfigMap."""
+    return {_SEMAPHORE_KEY: str(settings.runs_at_once)}
+
+
+def _checked_digest() -> str:
+    """Returns the build's digest as an expression: a Dockerfile can write anything there, templates included.
+
+    Text that is put in by `{{tasks…}}` is evaluated again; the value of an expression is only taken if it is a digest.
+    """
+    digest = "tasks['build-image'].outputs.parameters.digest"
+    return f"{{{{={digest} matches '{steps.DIGEST}' ? {digest} : 'sha256:not-a-digest'}}}}"
+
+
+def _task(name: str, depends: str, **arguments: str) -> Task:
+    return Task(name=name, template=name, depends=depends, arguments=_values(**arguments) or None)
+
+
+def _values(**values: str) -> list[Parameter | m.Parameter | m.Artifact]:
+    return [Parameter(name=name, value=value) for name, value in values.items()]
+
+
+def _outputs(task: str, *names: str) -> list[Parameter | m.Parameter | m.Artifact]:
+    return [Parameter(name=name, value=f"{{{{tasks.{task}.outputs.parameters.{name}}}}}") for name in names]
+
+
+def _ended(task: str) -> str:
+    """Returns the condition that a task ended in any way, or was not needed."""
+    return "(" + " || ".join(f"{task}.{how}" for how in ("Succeeded", "Failed", "Errored", "Skipped")) + ")"

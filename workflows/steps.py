@@ -1,0 +1,251 @@
+"""The steps of the chain, one function each: a command of shardlib in the right image. Argo's facts are in pods.py."""
+
+from __future__ import annotations
+
+from hera.workflows import Container, Parameter, Script, Suspend
+from hera.workflows import models as m
+
+from workflows import pods
+from workflows.settings import Settings
+
+_SHARDLIB = ["python3", "-P", "-m", "shardlib"]  # -P: nothing is imported from the working directory
+_SHORT_SECONDS = 900  # steps of seconds, with a cold image pull inside (a guess)
+_LONG_SECONDS = 3600  # steps that read or pack a large run
+DIGEST = "^sha256:[0-9a-f]{64}$"
+
+
+def find_changed(settings: Settings) -> Container:
+    """Says whether GPU code changed; its outputs, checked, are what later steps use instead of the parameters."""
+    globs = [f"--glob={glob}" for glob in settings.gpu_paths]
+    command = [*_SHARDLIB, "find-changed", f"--clone={settings.git_url}", f"--base={settings.base_branch}", *globs]
+    command += ["--repository={{workflow.parameters.repo}}", "--head={{workflow.parameters.sha}}"]
+    command += ["--pr={{workflow.parameters.pr}}", f"--parameters={pods.OUTPUTS}"]
+    return pods.tools(
+        settings,
+        "find-changed",
+        command,
+        deadline_seconds=_SHORT_SECONDS,
+        outputs=[pods.output(name) for name in ("gpu-code", "sha", "pr", "repo")],
+        env=_git_token(settings, "SHARDLIB_GIT_TOKEN"),
+        shared=False,
+    )
+
+
+def wait_for_label() -> Suspend:
+    """Waits until it is resumed. It has no duration, whose end would let everything pass; the workflow's deadline ends it."""
+    return Suspend(name="wait-for-label")
+
+
+def build_image(settings: Settings) -> Container:
+    """Builds the image under test at the commit with Kaniko and gives its digest.
+
+    A Dockerfile runs as root in here and can read this pod's credentials, which therefore open IMAGE-ci only. It can
+    exit with any code, so nothing is retried.
+    """
+    scheme, _, host = settings.git_url.partition("://")
+    context = f"git://{host}/{{{{inputs.parameters.repo}}}}.git#{{{{inputs.parameters.sha}}}}"
+    arguments = [
+        f"--context={context}",
+        f"--dockerfile={settings.dockerfile}",
+        f"--destination={settings.build_image}:{{{{inputs.parameters.sha}}}}",
+        "--digest-file=/outputs/digest",
+        "--cache=true",
+        f"--cache-repo={settings.build_image}/cache-pr-{{{{inputs.parameters.pr}}}}",  # no PR writes another's cache
+        "--label=org.opencontainers.image.revision={{inputs.parameters.sha}}",
+        "--push-retry=3",
+    ]
+    arguments += ["--insecure", "--insecure-pull"] if settings.registry_insecure else []
+    key = settings.registry_secret
+    return Container(
+        name="build-image",
+        image=settings.kaniko_image,
+        command=["/kaniko/executor"],
+        args=arguments,
+        inputs=[Parameter(name=name) for name in ("sha", "pr", "repo")],
+        outputs=[Parameter(name="digest", value_from=m.ValueFrom(path="/outputs/digest"))],
+        env=[m.EnvVar(name="GIT_PULL_METHOD", value=scheme), *_git_token(settings, "GIT_TOKEN")],
+        resources=pods.resources(
+            {"cpu": settings.build_cpu, "memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
+            {"memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
+        ),
+        # A mount of its own: Kaniko empties its file system between stages, but for what is mounted.
+        volumes=[pods.empty("outputs"), *([pods.secret("registry", key)] if key else [])],
+        volume_mounts=[
+            pods.mount("outputs", "/outputs"),
+            *([pods.mount("registry", "/kaniko/.docker", read_only=True)] if key else []),
+        ],
+        node_selector=dict(settings.cpu_node_selector) or None,
+        active_deadline_seconds=settings.build_deadline_seconds,
+    )
+
+
+def collect_tests(settings: Settings) -> Container:
+    """Collects in the image under test, without GPUs; what it writes is read as hostile input by calculate-shards."""
+    folder = f"{pods.run_folder(settings)}/collect"
+    command = pods.shardlib_in_image(settings, "collect", "-o", f"{folder}/collect.json", "--gpus", str(settings.gpus))
+    command += ["--durations", settings.durations] if settings.durations else []
+    return Container(
+        name="collect-tests",
+        image="{{inputs.parameters.image}}",
+        command=[*command, "--", *settings.pytest_args],
+        working_dir=settings.workdir,
+        inputs=[Parameter(name="image")],
+        env=[_no_gpus()],
+        resources=pods.resources({"cpu": "1", "memory": settings.collect_memory}, {"memory": settings.collect_memory}),
+        init_containers=[pods.bring_shardlib(settings), pods.make_folder(settings, "collect")],
+        volumes=pods.foreign_volumes(settings),
+        volume_mounts=pods.run_mounts(settings, own="collect", plan=False),
+        node_selector=dict(settings.cpu_node_selector) or None,
+        active_deadline_seconds=_LONG_SECONDS,
+        retry_strategy=pods.retry(settings),
+    )
+
+
+def calculate_shards(settings: Settings) -> Script:
+    """Plans; its result, all of stdout, is the list that gpu-tests fans out over."""
+    options = f"--shards {settings.shards} --gpus {settings.gpus} --shard-folders --parameters {pods.OUTPUTS} --fan-out"
+    names = ("gpu-shards", "cpu-shards", "cpu-minutes", "cpu-deadline", "prediction")
+    like = pods.tools(settings, "calculate-shards", [], deadline_seconds=_LONG_SECONDS)
+    return Script(
+        name="calculate-shards",
+        image=settings.tools_image,
+        command=["sh"],
+        # One fixed line: `$$` and `$(NAME)` would be rewritten in here, and a template in a value would be evaluated.
+        source=f'exec {" ".join(_SHARDLIB)} plan --run "$RUN" {options}',
+        outputs=[pods.output(name) for name in names],
+        env=[m.EnvVar(name="HOME", value="/tmp"), m.EnvVar(name="RUN", value=pods.run_folder(settings))],
+        resources=like.resources,
+        volumes=like.volumes,
+        volume_mounts=like.volume_mounts,
+        node_selector=like.node_selector,
+        pod_security_context=like.pod_security_context,
+        security_context=like.security_context,
+        active_deadline_seconds=_LONG_SECONDS,
+        retry_strategy=pods.retry(settings),
+    )
+
+
+def gpu_tests(settings: Settings) -> Container:
+    """Runs one shard on all GPUs of a node."""
+    gpus = {settings.gpu_resource: str(settings.gpus)}
+    return Container(
+        name="gpu-tests",
+        annotations=_display(
+            "shard-{{inputs.parameters.shard}}-of-{{inputs.parameters.of}}-{{inputs.parameters.minutes}}-min"
+        ),
+        labels=dict(settings.gpu_labels) or None,
+        image="{{inputs.parameters.image}}",
+        command=_run_command(settings, "{{inputs.parameters.shard}}"),
+        working_dir=settings.workdir,
+        inputs=[Parameter(name=name) for name in ("image", "shard", "of", "minutes", "deadline")],
+        outputs=[pods.summary("the shard")],
+        env=[m.EnvVar(name="NVIDIA_VISIBLE_DEVICES", value="all")],
+        resources=pods.resources(
+            {"cpu": settings.gpu_cpu, "memory": settings.gpu_memory, **gpus}, {"memory": settings.gpu_memory, **gpus}
+        ),
+        security_context=m.SecurityContext(capabilities=m.Capabilities(add=["SYS_NICE"])),  # NUMA binding
+        init_containers=[pods.bring_shardlib(settings)],
+        volumes=[*pods.foreign_volumes(settings), pods.empty("shm", memory=settings.shm)],
+        volume_mounts=[
+            *pods.run_mounts(settings, own="shards/{{inputs.parameters.shard}}", plan=True),
+            pods.mount("shm", "/dev/shm"),
+        ],
+        node_selector=dict(settings.gpu_node_selector) or None,
+        tolerations=[m.Toleration.model_validate(dict(item)) for item in settings.gpu_tolerations] or None,
+        priority_class_name=settings.gpu_priority_class,
+        active_deadline_seconds="{{inputs.parameters.deadline}}",
+        pod_spec_patch=pods.pod_patch(settings),
+        retry_strategy=pods.retry(settings),
+    )
+
+
+def cpu_tests(settings: Settings) -> Container:
+    """Runs the shard of the tests that need no GPU, where there is none."""
+    return Container(
+        name="cpu-tests",
+        annotations=_display("cpu-tests-{{inputs.parameters.minutes}}-min"),
+        image="{{inputs.parameters.image}}",
+        command=_run_command(settings, "cpu"),
+        working_dir=settings.workdir,
+        inputs=[Parameter(name=name) for name in ("image", "minutes", "deadline")],
+        outputs=[pods.summary("the shard")],
+        env=[_no_gpus()],
+        resources=pods.resources(
+            {"cpu": settings.cpu_tests_cpu, "memory": settings.cpu_tests_memory}, {"memory": settings.cpu_tests_memory}
+        ),
+        init_containers=[pods.bring_shardlib(settings)],
+        volumes=pods.foreign_volumes(settings),
+        volume_mounts=pods.run_mounts(settings, own="shards/cpu", plan=True),
+        node_selector=dict(settings.cpu_node_selector) or None,
+        active_deadline_seconds="{{inputs.parameters.deadline}}",
+        pod_spec_patch=pods.pod_patch(settings),
+        retry_strategy=pods.retry(settings),
+    )
+
+
+def gpu_tests_passed(settings: Settings) -> Container:
+    """Gives the verdict from the run's folder alone; exits 1 unless all is proven, so that `argo retry` has its way."""
+    run = pods.run_folder(settings)
+    command = [*_SHARDLIB, "verify", "--run", run, "--summary-file", f"{pods.OUTPUTS}/summary"]
+    report = m.Artifact(
+        name="report", path=f"{run}/report/report.html", optional=True, archive=m.ArchiveStrategy(none=m.NoneStrategy())
+    )
+    outputs: list[Parameter | m.Artifact] = [pods.summary("the verdict")]
+    return pods.tools(
+        settings,
+        "gpu-tests-passed",
+        command,
+        deadline_seconds=_LONG_SECONDS,
+        outputs=[*outputs, report] if settings.artifacts else outputs,
+    )
+
+
+def tag_image(settings: Settings, tag: str) -> Container:
+    """Copies the tested digest into the image's own repository and moves the tag to it."""
+    source = f"{settings.build_image}@{{{{inputs.parameters.digest}}}}"
+    command = [*_SHARDLIB, "tag-image", f"--source={source}", f"--target={settings.image}:{tag}"]
+    command += ["--insecure"] if settings.registry_insecure else []
+    key = settings.tag_secret
+    return pods.tools(
+        settings,
+        "tag-image",
+        [*command, "--docker-config=/registry/config.json"] if key else command,
+        deadline_seconds=_SHORT_SECONDS,
+        inputs=[Parameter(name="digest")],
+        volumes=[pods.secret("registry", key)] if key else [],
+        mounts=[pods.mount("registry", "/registry", read_only=True)] if key else [],
+        shared=False,
+        synchronization=m.Synchronization(mutexes=[m.Mutex(name=f"{settings.name}-tag")]),
+    )
+
+
+def conclude(settings: Settings) -> Container:
+    """Reports the end, as the exit handler; it never fails, for that would turn a green run red."""
+    line = f'{" ".join(_SHARDLIB)} conclude "$@" || true'
+    arguments = ["--run", pods.run_folder(settings), "--status", "{{workflow.status}}"]
+    return pods.tools(
+        settings, "conclude", ["sh", "-c", line, "conclude", *arguments], deadline_seconds=_SHORT_SECONDS
+    )
+
+
+def _run_command(settings: Settings, shard: str) -> list[str]:
+    options = ["--run", pods.run_folder(settings), "--shard", shard, "--retries", "{{retries}}"]
+    return pods.shardlib_in_image(
+        settings, "run", *options, "--summary-file", f"{pods.OUTPUTS}/summary", *settings.run_args
+    )
+
+
+def _display(name: str) -> dict[str, str]:
+    return {"workflows.argoproj.io/display-name": name}
+
+
+def _no_gpus() -> m.EnvVar:
+    """An image that asks for all GPUs would get them on a GPU node, whatever the pod asked for."""
+    return m.EnvVar(name="NVIDIA_VISIBLE_DEVICES", value="void")
+
+
+def _git_token(settings: Settings, variable: str) -> list[m.EnvVar]:
+    if settings.git_secret is None:
+        return []
+    selector = m.SecretKeySelector(name=settings.git_secret, key="token")
+    return [m.EnvVar(name=variable, value_from=m.EnvVarSource(secret_key_ref=selector))]
