@@ -308,7 +308,7 @@ def test_bytes_that_are_no_text_are_said() -> None:
 
 ids = st.builds(
     "{}::{}".format,
-    st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufffd"), min_size=1, max_size=10),
+    st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters=":\ufffd"), min_size=1, max_size=10),
     st.text(
         st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Zs"], exclude_characters="\ufffd")
         | st.sampled_from("[]: -"),
