@@ -24,6 +24,7 @@ HALF_LIVES = (1.0, 2.0, 4.0, 8.0, 16.0)  # runs, from which the history chooses
 MOST_VALUES = 60  # a test's newest observations that count: older ones would weigh less than 0.08 at any half-life
 _TINY = 0.005  # seconds; below it a duration carries no information
 _TUNING_RUNS = 4  # the newest runs, which the half-life must have predicted
+_LEAST_TUNING_RUNS = 2  # one alone would choose by chance
 _TUNING_LEAST_SECONDS = 0.1
 _FAR = float(np.log(10.0))  # an observation further from a test's median counts as this far: a hang that no flag tells
 _FAR_SCATTERS = 3.0
@@ -129,7 +130,8 @@ def tuned(seconds: Floats) -> float:
     recent = seconds[:, -(MOST_VALUES + _TUNING_RUNS) :]
     runs = recent.shape[1]
     errors = np.zeros(len(HALF_LIVES))
-    for run in range(max(2, runs - _TUNING_RUNS), runs):
+    predicted_runs = range(max(2, runs - _TUNING_RUNS), runs)
+    for run in predicted_runs if len(predicted_runs) >= _LEAST_TUNING_RUNS else ():
         actual = recent[:, run]
         for number, half_life in enumerate(HALF_LIVES):
             predicted = weighted_mean(recent[:, :run], np.broadcast_to(decay(run, half_life), (len(recent), run)))

@@ -63,7 +63,7 @@ def test_rules_for_suspects_leave_a_test_something() -> None:
 
 
 def test_few_values_near_zero_are_taken_for_skips_and_many_for_a_cache() -> None:
-    rows: dict[str, list[float | None]] = {"a::few": [5.0] * 8 + [0.01] * 2, "a::many": [5.0] * 6 + [0.01] * 4}
+    rows: dict[str, list[float | None]] = {"a::few": [*[5.0] * 8, 0.01, 0.01], "a::many": [*[5.0] * 6, *[0.01] * 4]}
     found = fates(rows)
     assert found["a::few"][8:] == [Fate.LIKE_A_SKIP] * 2
     assert found["a::many"] == [Fate.USED] * 10
