@@ -126,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
         found["alarms"] = [asdict(row) for row in weekly]
         print(_alarms_table(weekly))
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="ascii")
+        args.json.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="ascii")
     return 0
 
 
@@ -256,7 +256,9 @@ def _rules_table(rules: Sequence[RuleRow]) -> str:
 
 def _alarms_table(rows: Sequence[AlarmRow]) -> str:
     lines = [f"{'weekly reviews':14} weeks  changed a week  lasting"]
-    lines += [f"  {r.history:12} {r.weeks:5} {r.changed_a_week:15.1f} {r.lasting:8.2f}" for r in rows]
+    for row in rows:
+        lasting = "-" if row.lasting is None else f"{row.lasting:.2f}"
+        lines.append(f"  {row.history:12} {row.weeks:5} {row.changed_a_week:15.1f} {lasting:>8}")
     return "\n".join([*lines, ""])
 
 

@@ -51,7 +51,7 @@ class AlarmRow:
     history: str
     weeks: int
     changed_a_week: float
-    lasting: float
+    lasting: float | None  # None: no later runs tell
 
 
 def rule_rows(*, seeds: int, tests: int) -> list[RuleRow]:
@@ -89,7 +89,7 @@ def alarms(history: History, window: int = 20) -> AlarmRow:
         accepted |= {test.id: test.weight for test in proposal.tests}
     weeks = max(len(reviews) - 1, 1)
     return AlarmRow(
-        history=history.name, weeks=weeks, changed_a_week=changed / weeks, lasting=lasting / told if told else float("nan")
+        history=history.name, weeks=weeks, changed_a_week=changed / weeks, lasting=lasting / told if told else None
     )
 
 
