@@ -36,6 +36,7 @@ _COMMANDS = {
     "local": _Command(help="collect, plan, run and verify on this machine", takes_pytest_args=True),
     "explain": _Command(help="say where a test runs, and why"),
     "find-changed": _Command(help="say whether a head changes files that the GPU tests are for"),
+    "tag-image": _Command(help="let a tag name an image's digest, which may come from another repository"),
     "conclude": _Command(help="report how a workflow ended, from what the run's folder holds"),
     "weights": _Command(help="turn logs of past runs into the durations file: collect, fit, review, accept"),
 }

@@ -66,6 +66,12 @@ class WeightsError(ShardlibError):
     exit_code = 17
 
 
+class RegistryError(ShardlibError):
+    """A registry refuses what it is asked for, or holds something else than it was said to."""
+
+    exit_code = 18
+
+
 class InfrastructureError(ShardlibError):
     """The node, not the tests, is at fault: worth another try elsewhere."""
 

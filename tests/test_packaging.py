@@ -87,7 +87,7 @@ def test_the_bare_interpreter_has_pytest_and_no_shardlib(bare_python: Path, tmp_
 def test_zipapp_names_its_commands(zipapp: Path, bare_python: Path, tmp_path: Path) -> None:
     done = run(bare_python, zipapp, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for command in ("collect", "plan", "run", "verify", "local", "explain", "find-changed", "conclude"):
+    for command in ("collect", "plan", "run", "verify", "local", "explain", "find-changed", "tag-image", "conclude"):
         assert command in done.stdout
 
 
