@@ -48,7 +48,9 @@ def test_only_and_except_leave_other_keys_as_they_are() -> None:
     tests = [a_test("a::t[1]", 2.0), a_test("a::t[2]", 2.0), a_test("b::t", 2.0)]
     current = {"a::t[1]": 1.5, "a::t[2]": 1.5, "b::t": 1.5}
     assert accepted(tests, current, only=["a::*"]).durations == {"a::t[1]": 2.0, "a::t[2]": 2.0, "b::t": 1.5}
-    one = accepted(tests, current, only=["a::*"], without=["a::t[2]"])  # a whole key, though brackets mean more in globs
+    one = accepted(
+        tests, current, only=["a::*"], without=["a::t[2]"]
+    )  # a whole key, though brackets mean more in globs
     assert one.durations == {"a::t[1]": 2.0, "a::t[2]": 1.5, "b::t": 1.5}
     assert one.changed == ("a::t[1]",)
 

@@ -22,7 +22,9 @@ def row(node_id: str, seconds: float, *flags: str, pod: str | None = None, mode:
 
 
 def test_several_rows_of_a_run_are_the_mean_of_the_most_telling_ones() -> None:
-    matrix = build([run("r", row("a::t", 300, "timed_out"), row("a::t", 5), row("a::t", 7), row("a.py", 2), row("a.py", 4))])
+    matrix = build(
+        [run("r", row("a::t", 300, "timed_out"), row("a::t", 5), row("a::t", 7), row("a.py", 2), row("a.py", 4))]
+    )
     assert matrix.ids == ("a.py", "a::t")
     assert matrix.seconds[:, 0].tolist() == [3.0, 6.0]
     assert matrix.flags[:, 0].tolist() == [0, 0]

@@ -53,9 +53,7 @@ PROPOSALS = st.builds(
     Proposal,
     settings=st.dictionaries(TEXT, SECONDS | st.booleans(), max_size=3),
     runs=st.lists(
-        st.builds(
-            ProposedRun, run=TEXT, when=st.none() | SECONDS, kind=TEXT, tests=st.integers(0, 9), factor=SECONDS
-        ),
+        st.builds(ProposedRun, run=TEXT, when=st.none() | SECONDS, kind=TEXT, tests=st.integers(0, 9), factor=SECONDS),
         min_size=5,
         max_size=5,
     ).map(tuple),

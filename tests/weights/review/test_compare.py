@@ -90,7 +90,9 @@ def test_unsteady_and_thin_tests_are_worth_knowing_but_ask_for_nothing() -> None
 
 
 def test_new_and_gone_are_named_and_counted() -> None:
-    found = compare(proposal_of(a_test("a::new", 1.0), a_test("a::old", 1.0)), {"a::old": 1.0, "a::gone": 9.0}, shards=2)
+    found = compare(
+        proposal_of(a_test("a::new", 1.0), a_test("a::old", 1.0)), {"a::old": 1.0, "a::gone": 9.0}, shards=2
+    )
     assert (found.new, found.gone) == (("a::new",), ("a::gone",))
     assert (found.counts["new"], found.counts["gone"]) == (1, 1)
 

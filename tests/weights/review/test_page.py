@@ -88,7 +88,15 @@ def test_hostile_text_stays_text(evil: str) -> None:
     shown = sheet(proposal, {**in_use(*crowd()), evil: 5.0, evil + "gone": 3.0}, name=evil)
     plain = sheet(proposal_of(*crowd(), a_test("a::t", 90.0, Flag.PLACEHOLDER)), in_use(*crowd()) | {"a::t": 5.0})
     parser = parsed(page(shown))
-    assert set(parser.seen) <= set(parsed(page(plain)).seen) | {"table", "tr", "td", "th", "details", "summary", "section"}
+    assert set(parser.seen) <= set(parsed(page(plain)).seen) | {
+        "table",
+        "tr",
+        "td",
+        "th",
+        "details",
+        "summary",
+        "section",
+    }
     assert not any("\x1b" in text or "\u202e" in text for text in parser.text)
     assert all(line.isprintable() for line in lines(shown))
 
@@ -116,9 +124,7 @@ def test_page_and_terminal_show_the_worst_first_with_its_picture() -> None:
     assert 'class="shift"' in text
     assert "90.0 s with the new ones (-10.0 %)" in text.replace("1m 30s", "90.0 s")
     terminal = list(lines(shown))
-    assert terminal[0] == (
-        "3 tests need a look; 1 of them is implausible and will not be accepted without --yes."
-    )
+    assert terminal[0] == ("3 tests need a look; 1 of them is implausible and will not be accepted without --yes.")
     assert any(line.endswith(sparks(timed)) for line in terminal)
     assert sparks(timed) == "9999999tt9"
 
