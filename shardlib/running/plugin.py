@@ -1,4 +1,4 @@
-"""The pytest plugin inside a worker: collects a group's file when told, runs its tests, reports as it goes.
+"""The pytest plugin inside a worker: takes a group when told, runs its tests, reports as it goes.
 
 Session fixtures live as long as the worker; module fixtures end with the group, because the last test of a group is
 given a boundary item, whose parent is the Session, as its next one.
@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from shardlib.collecting.items import describe, file_of, register_marker
+from shardlib.collecting.items import describe, register_marker
 from shardlib.model import Outcome
 from shardlib.running import outcome as outcomes
+from shardlib.running.files import FileCollector
 from shardlib.running.protocol import CommandChannel, EventChannel
-from shardlib.running.selection import Selection, select
 from shardlib.settings import Settings
 
 
@@ -53,6 +53,7 @@ class WorkerPlugin:
         commands: CommandChannel,
         *,
         receive: Callable[[dict[str, Any]], Order | None],
+        files: FileCollector,
         settings: Settings,
         rootdir: str,
         cache_dir: Path,
@@ -62,22 +63,17 @@ class WorkerPlugin:
         self._events = events
         self._commands = commands
         self._receive = receive
+        self._files = files
         self._settings = settings
         self._rootdir = rootdir
         self._cache_dir = cache_dir
         self._started = started
         self._pid = os.getpid()
-        self._selection: Selection | None = None
-        self._directories: dict[tuple[Path, pytest.Collector], pytest.Collector | None] = {}
-        self._items: dict[str, dict[str, pytest.Item]] = {}
-        self._collect_errors: list[str] = []
         self._last_test: tuple[str, str] | None = None
         self._any_bad = False
         self._tries = outcomes.Tries()
         self._shared_seconds: dict[str, float] = {}
         self._fixture_depth = 0
-
-    # --- collecting -------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -85,66 +81,6 @@ class WorkerPlugin:
         register_marker(config, self._settings)
         if hasattr(config, "cache"):  # `-o cache_dir` would be an unknown key under `-p no:cacheprovider`
             config.cache._cachedir = self._cache_dir
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self, session: pytest.Session) -> bool | None:
-        """Collects nothing at the session's start, and later what `_collect` asks pytest for."""
-        if self._selection is not None:
-            return None
-        session.items = []
-        session.testscollected = 0
-        return True
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Keeps pytest off everything but the way to the current group's file."""
-        return True if self._selection is not None and self._selection.ignores(collection_path) else None
-
-    @pytest.hookimpl(hookwrapper=True, optionalhook=True)  # pytest 8 has it; 7 knows no directories
-    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> Iterator[None]:
-        """Gives a directory the same node in every collection: fixtures of a conftest.py belong to it (pytest 9.1)."""
-        outcome: Any = yield
-        outcome.force_result(self._directories.setdefault((path, parent), outcome.get_result()))
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> Iterator[None]:
-        """Keeps what pytest 9.1 would forget: conftests loaded at the start whose directories come with later files."""
-        pending: dict[Path, object] = getattr(session._fixturemanager, "_pending_conftests", {})
-        kept = dict(pending)
-        yield
-        pending.update(kept)
-
-    @pytest.hookimpl
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keeps what could not be collected."""
-        if report.failed:
-            text = outcomes.shorten(report.longreprtext, self._settings.max_detail_bytes)
-            self._collect_errors.append(f"{report.nodeid}: {text}")
-
-    def _collect(self, session: pytest.Session, order: Order) -> dict[str, pytest.Item]:
-        """Returns the items of the order's file by node id; a file is collected once in a worker's life."""
-        if order.file not in self._items:
-            config = session.config
-            file = Path(os.path.normpath(config.rootpath / order.file))
-            self._collect_errors = []
-            failed_before, arguments = session.testsfailed, config.args
-            self._selection = select(
-                file, arguments, cwd=config.invocation_params.dir, packages=bool(config.getoption("pyargs"))
-            )
-            config.args = list(self._selection.arguments)
-            # pytest 7 leaves out what an earlier collection saw, the `__init__.py` of a package too.
-            getattr(config.pluginmanager, "_duplicatepaths", set()).clear()
-            try:
-                config.hook.pytest_collection(session=session)
-            except pytest.UsageError as error:  # an argument that names something that is not there (any more)
-                self._collect_errors.append(str(error))
-            finally:
-                config.args = arguments
-            # A collection error would otherwise make pytest end the session before its next test.
-            session.testsfailed = failed_before
-            items = [item for item in session.items if file_of(item.path, config.rootpath) == order.file]
-            self._items[order.file] = {item.nodeid: item for item in items}
-        return self._items[order.file]
 
     def _compare(self, items: dict[str, pytest.Item], order: Order) -> tuple[list[str], list[str]]:
         """Returns what the plan has and this process lacks, and what it has that the plan lacks."""
@@ -180,14 +116,15 @@ class WorkerPlugin:
     def _run_group(self, session: pytest.Session, order: Order) -> bool:
         """Runs one group; returns whether this process is fit for another."""
         began = time.monotonic()
-        items = self._collect(session, order)
+        collected = self._files.collect(session, order.file)
+        items = collected.items
         missing, extra = self._compare(items, order)
         self._events.send(
             "collected",
             seconds=time.monotonic() - began,
             missing=missing,
             extra=extra,
-            errors=self._collect_errors if missing else [],
+            errors=collected.errors if missing else [],
         )
         if missing and not self._goes_on():
             return False

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from shardlib.options import PytestOptions
+from shardlib.running.files import FileCollector
 from shardlib.running.plugin import Order, WorkerPlugin
 from shardlib.running.protocol import CommandChannel, EventChannel
 from shardlib.settings import Settings
@@ -34,11 +35,14 @@ def main(arguments: list[str]) -> int:
     # Its own copy of stderr, because pytest's capturing replaces descriptor 2 while a test runs.
     stacks = os.fdopen(os.dup(2), "w")
     faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True, chain=False)
+    settings = Settings.from_json(hello["settings"], where="the plan")
+    files = FileCollector(max_detail=settings.max_detail_bytes)
     plugin = WorkerPlugin(
         events,
         commands,
         receive=_order,
-        settings=Settings.from_json(hello["settings"], where="the plan"),
+        files=files,
+        settings=settings,
         rootdir=hello["rootdir"],
         cache_dir=Path(hello["cache_dir"]),
         started=started,
@@ -46,7 +50,7 @@ def main(arguments: list[str]) -> int:
     options = PytestOptions(random_seed=hello["random_seed"])
     os.chdir(hello["cwd"])
     sys.argv = ["pytest", *hello["args"]]
-    plugin.ended(int(pytest.main(hello["args"], plugins=[options, plugin])))
+    plugin.ended(int(pytest.main(hello["args"], plugins=[options, files, plugin])))
     return 0
 
 
