@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.commands.test_find_changed import commit, git
+from tests.workflows.chains import REQUIRED, ROOT
+from workflows.cli import main
+
+
+def settings_file(folder: Path, **values: object) -> Path:
+    path = folder / "gpu-ci.toml"
+    lines = [f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in values.items()]
+    path.write_text("\n".join([*(f"{key} = '{value}'" for key, value in REQUIRED.items()), *lines]) + "\n")
+    return path
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert main(["submit", "--help"]) == 0
+    out = capsys.readouterr().out
+    for name in ("render", "lint", "dry-run", "preflight", "submit", "--pr"):
+        assert name in out
+
+
+@pytest.mark.parametrize("argv", [[], ["deploy"], ["submit"], ["render", "--x"]])
+def test_a_wrong_command_line_is_a_usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 11
+    assert "usage" in capsys.readouterr().err
+
+
+def test_wrong_settings_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = settings_file(tmp_path, shards=0)
+    assert main(["render", "--settings", str(path), "-o", str(tmp_path / "out")]) == 12
+    assert f"{path}:5: shards = 0" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_lint_is_green_for_the_settings_and_red_for_a_file_with_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")  # no argo, whatever this machine has
+    path = settings_file(tmp_path)
+    assert main(["lint", "--settings", str(path)]) == 0
+    assert "0 findings by our rules and Argo's schema; argo lint: not installed" in capsys.readouterr().out
+    assert main(["render", "--settings", str(path), "-o", str(tmp_path / "out")]) == 0
+    broken = tmp_path / "out" / "gpu-ci.yaml"
+    broken.write_text(broken.read_text().replace("depends: calculate-shards.Succeeded", "depends: find-changed.Succeeded"))
+    assert main(["lint", "--settings", str(path), str(broken)]) == 1
+    assert "does not depend on calculate-shards, so this hangs for ever" in capsys.readouterr().out
+    broken.write_text("a: [")
+    assert main(["lint", "--settings", str(path), str(broken)]) == 11
+
+
+def test_argo_s_own_lint_is_asked_where_there_is_one_and_its_complaint_is_red(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "seen.yaml"
+    argo = tmp_path / "bin" / "argo"
+    argo.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{argo.parent}{os.pathsep}{os.environ['PATH']}")
+    path = settings_file(tmp_path)
+    for code, verdict in ((0, "argo lint: no complaint"), (1, "argo lint: bad spec")):
+        argo.write_text(
+            f'#!/bin/sh\n[ "$1 $2" = "lint --offline" ] || exit 9\ncp "$3" {seen}\n'
+            f"[ {code} = 0 ] || echo bad spec\nexit {code}\n"
+        )
+        argo.chmod(0o755)
+        assert main(["lint", "--settings", str(path)]) == code
+        assert verdict in capsys.readouterr().out
+    kinds = [document["kind"] for document in yaml.safe_load_all(seen.read_text())]
+    assert kinds == ["WorkflowTemplate", "Workflow"]  # without the second, parameters go unchecked
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_what_would_run_and_what_it_would_take(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    git(repo, "init", "--quiet", "--initial-branch=main")
+    commit(repo, {"test_x.py": "def test_x(): pass\ndef test_y(): pass\n", "Dockerfile": "FROM x\n", "pytest.ini": "[pytest]\n"})
+    git(repo, "checkout", "--quiet", "-b", "feature")
+    commit(repo, {"src/kernel.cu": "1", "README.md": "1"})
+    path = settings_file(tmp_path, gpu_paths=["src/*"], pytest_args=["."])
+    argv = ["dry-run", "--settings", str(path), "--repo", str(repo), "--shards", "2", "--gpu-hour-price", "2.5"]
+
+    def dry_run(*more: str) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "PYTHON"))}
+        command = [sys.executable, "-m", "workflows", *argv, *more]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    done = dry_run("-o", str(tmp_path / "out.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in (
+        "2 files changed, 1 of them GPU code: GPU tests are needed",
+        "waits for somebody, 72 h at most",
+        "pushed to registry.example.com/ml/training-ci",
+        "2 tests in 1 files: ",
+        "makespan",
+        "cost",
+    ):
+        assert line in done.stdout
+    assert yaml.safe_load((tmp_path / "out.yaml").read_text().split("---\n")[0])["kind"] == "WorkflowTemplate"
+    git(repo, "checkout", "--quiet", "main")
+    assert "no GPU test is needed" in dry_run().stdout
+    (repo / "test_x.py").write_text("import nowhere\n")
+    assert dry_run().returncode == 13
