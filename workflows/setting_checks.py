@@ -163,7 +163,7 @@ CHECKS: Mapping[str, Check] = {
     "build_memory": _quantity,
     "build_disk": _quantity,
     "build_deadline_seconds": _SECONDS,
-    "tag": _text(r"\w[\w.-]{0,127}", "a tag of an image"),
+    "tag": _text(r"(\w[\w.-]{0,127})?", "a tag of an image, or '' for none"),
     "tag_secret": _OBJECT,
     "python": _text(r"[\w./-]+", "a program in the image under test, such as python3"),
     "workdir": _text(r"/[\w./-]*", "an absolute path in the image under test"),

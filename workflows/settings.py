@@ -50,7 +50,7 @@ class Settings:
     build_memory: str = "16Gi"  # Kaniko unpacks layers in memory
     build_disk: str = "150Gi"  # ephemeral storage: twice an image of CUDA and torch, and its snapshots (a guess)
     build_deadline_seconds: int = 5400
-    tag: str | None = "main"  # what gpu-tests-passed earns: IMAGE:TAG becomes the tested digest; None: no tag
+    tag: str = "main"  # what gpu-tests-passed earns: IMAGE:TAG becomes the tested digest; "": no tag
     tag_secret: str | None = None  # dockerconfigjson Secret that may write IMAGE; mounted in tag-image alone
 
     # Its tests.

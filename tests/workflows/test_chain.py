@@ -197,6 +197,12 @@ def test_a_node_says_why_it_is_red() -> None:
         assert main["command"][main["command"].index("--summary-file") + 1] == summary["valueFrom"]["path"]
 
 
+def test_without_a_tag_there_is_no_step_that_could_move_one() -> None:
+    chain = make_chain(tag="", tag_secret="tag-registry")
+    assert "tag-image" not in {one["name"] for one in chain["spec"]["templates"]}
+    assert "tag-registry" not in json.dumps(chain)
+
+
 def test_the_exit_handler_cannot_fail() -> None:
     assert PLAIN["spec"]["onExit"] == "conclude"
     assert template(PLAIN, "conclude")["container"]["command"][2].endswith("|| true")

@@ -103,6 +103,9 @@ def test_quantities_are_read_as_kubernetes_does(text: str, number: float) -> Non
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Settings)])
 @pytest.mark.parametrize("value", ["{{workflow.name}}", "a\nb", 1.5, [["x"]], {"a": {}}, "", "x" * 10_000])
 def test_no_setting_takes_a_template_or_nonsense(name: str, value: Any) -> None:
+    if (name, value) == ("tag", ""):  # no tag, and so no step for it
+        assert make_settings(tag="").tag == ""
+        return
     with pytest.raises(SettingsError, match=name):
         make_settings(**{name: value})
 
