@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from .dispatch import width_on
-from .model import Group
+from shardlib.dispatch import width_on
+from shardlib.model import Group
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .model import Group, Mode
+from shardlib.model import Group, Mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import NoReturn
 
-from .errors import DurationsError
-from .model import CollectedTest, WeightSource
+from shardlib.errors import DurationsError
+from shardlib.model import CollectedTest, WeightSource
 
 MAX_BYTES = 512 * 1024 * 1024  # a million tests take about 100 MB
 MAX_SECONDS = 10_000_000.0  # 115 days: surely another unit (milliseconds, nanoseconds)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from .durations import Weights
-from .errors import PlanError
-from .model import CollectedTest, Group, Mode, PlannedTest
+from shardlib.durations import Weights
+from shardlib.errors import PlanError
+from shardlib.model import CollectedTest, Group, Mode, PlannedTest
 
 
 def whole_groups(tests: Iterable[CollectedTest], weights: Weights) -> list[Group]:

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .dispatch import Placement, Seat, place, width_on
-from .errors import PlanError
-from .model import Group, Mode
+from shardlib.dispatch import Placement, Seat, place, width_on
+from shardlib.errors import PlanError
+from shardlib.model import Group, Mode
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .packer import Packing, Strategy, pack
+from shardlib.packing.packer import Packing, Strategy, pack
 
 __all__ = ["Packing", "Strategy", "pack"]

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..bounds import Bound
-from ..model import Group, PlannedTest
+from shardlib.bounds import Bound
+from shardlib.model import Group, PlannedTest
 
 
 def summed_lpt(whole: Sequence[Group], *, nodes: int, slots: int, startup_ms: int, bound: Bound) -> list[list[Group]]:

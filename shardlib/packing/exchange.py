@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from .lanes import Job, Lane
+from shardlib.packing.lanes import Job, Lane
 
 _MOST_JOBS = 20  # of one lane that an exchange looks at: 211 sums of up to two; more cost time and find no more
 _MOST_IN_VAIN = 3  # turns without success before we stop: each looks at another sample of a long lane

@@ -11,8 +11,8 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..dispatch import width_on
-from ..model import Group, Mode
+from shardlib.dispatch import width_on
+from shardlib.model import Group, Mode
 
 Kind = tuple[int, int]  # width and the mode's place in `_ORDER`
 

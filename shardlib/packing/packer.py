@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..bounds import Bound, lower_bound
-from ..durations import Weights
-from ..errors import PlanError
-from ..grouping import whole_groups
-from ..model import CPU_SHARD, CollectedTest, Group, Mode, Shard
-from ..timeline import schedule
-from .classic import summed_lpt
-from .search import search
+from shardlib.bounds import Bound, lower_bound
+from shardlib.durations import Weights
+from shardlib.errors import PlanError
+from shardlib.grouping import whole_groups
+from shardlib.model import CPU_SHARD, CollectedTest, Group, Mode, Shard
+from shardlib.packing.classic import summed_lpt
+from shardlib.packing.search import search
+from shardlib.timeline import schedule
 
 Strategy = Literal["timeline", "lpt"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..bounds import Bound
-from ..grouping import pieces_for, split
-from ..model import Group
-from .exchange import polish
-from .lanes import Job, Lane, as_jobs, fill, node_lists, order
+from shardlib.bounds import Bound
+from shardlib.grouping import pieces_for, split
+from shardlib.model import Group
+from shardlib.packing.exchange import polish
+from shardlib.packing.lanes import Job, Lane, as_jobs, fill, node_lists, order
 
 _GOOD_ENOUGH = 0.002  # gap at which the search ends, far below what any weight is worth; a floor is reached exactly
 _SHARES = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1.15)  # longest piece of a file, in bounds; the last where setups are dear
