@@ -6,8 +6,10 @@ It gets the path of a request file and writes its answer beside it, both JSON; n
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from shardlib.options import PytestOptions
 from shardlib.settings import Settings
 
 _MAX_ERROR = 4000  # characters of one collection error
+_CUDA_DEVICE = "/dev/nvidia-uvm"  # unified memory: cuInit opens it, and NVML, which only asks, does not
 
 
 def main(arguments: list[str]) -> int:
@@ -99,7 +102,20 @@ class Collector:
         self.answer["tests"] = tests
 
     def _note_cuda(self, what: str) -> None:
-        # Only torch says so without being asked to initialise anything.
-        initialised = getattr(getattr(sys.modules.get("torch"), "cuda", None), "is_initialized", None)
-        if self.answer["cuda"] is None and initialised is not None and initialised():
+        if self.answer["cuda"] is None and has_cuda():
             self.answer["cuda"] = what
+
+
+def has_cuda(descriptors: Path = Path("/proc/self/fd")) -> bool:
+    """Whether this process has initialised CUDA: torch says so, and any library holds CUDA's device file open.
+
+    Neither way initialises anything. Where no GPU is visible, only torch's word is left.
+    """
+    initialised = getattr(getattr(sys.modules.get("torch"), "cuda", None), "is_initialized", None)
+    if initialised is not None and initialised():
+        return True
+    for descriptor in descriptors.iterdir() if descriptors.is_dir() else ():
+        with suppress(OSError):  # closed meanwhile, the listing's own among them
+            if os.readlink(descriptor) == _CUDA_DEVICE:
+                return True
+    return False

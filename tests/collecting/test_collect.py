@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlib.collecting import document
+from shardlib.collecting import document, plugin
 from shardlib.errors import CollectError, SettingsError, UsageError
 from shardlib.model import Mode
 
@@ -334,6 +334,13 @@ def test_collecting_that_initialises_cuda_is_noted_by_file(checkout: Checkout) -
     checkout.write("test_b.py", "import torch\ntorch.cuda.ready = True\n" + TINY)
     (note,) = checkout.collect("-p", "no:randomly").notes
     assert "collecting test_b.py initialised CUDA" in note
+
+
+def test_an_open_cuda_device_shows_any_librarys_initialisation(tmp_path: Path) -> None:
+    (tmp_path / "5").symlink_to("/dev/nvidiactl")
+    assert not plugin.has_cuda(tmp_path)
+    (tmp_path / "6").symlink_to("/dev/nvidia-uvm")
+    assert plugin.has_cuda(tmp_path)
 
 
 def test_the_limit_of_pytest_timeout_is_told(checkout: Checkout) -> None:
