@@ -6,7 +6,6 @@ It gets the path of a request file and writes its answer beside it, both JSON; n
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 from contextlib import suppress
@@ -116,6 +115,6 @@ def has_cuda(descriptors: Path = Path("/proc/self/fd")) -> bool:
         return True
     for descriptor in descriptors.iterdir() if descriptors.is_dir() else ():
         with suppress(OSError):  # closed meanwhile, the listing's own among them
-            if os.readlink(descriptor) == _CUDA_DEVICE:
+            if str(descriptor.readlink()) == _CUDA_DEVICE:
                 return True
     return False
