@@ -16,7 +16,7 @@ from typing import Any
 import nox
 
 nox.needs_version = ">=2024.3.2"
-nox.options.sessions = ["lint", "typecheck", "contracts", "tests", "versions", "plugins", "zipapp"]
+nox.options.sessions = ["lint", "typecheck", "contracts", "tests", "versions", "plugins", "zipapp", "policy"]
 nox.options.error_on_missing_interpreters = False  # `versions` says which interpreter it misses, and skips it
 nox.options.reuse_venv = "yes"
 
@@ -87,6 +87,16 @@ def plugins(session: nox.Session, pytest: str) -> None:
     # Off in our own pytest only: one would shuffle our tests, one warns of its defaults. The pytests under test have them.
     off = ["-p", "no:randomly", "-p", "no:asyncio"]
     session.run("python", "-m", "pytest", "-m", marked, *off, *session.posargs)
+
+
+@nox.session
+def policy(session: nox.Session) -> None:
+    """Scans the stored manifests and the pods that they make; accepted findings are in tools/workflow_pods.py."""
+    session.install(".[policy]")
+    with tempfile.TemporaryDirectory() as folder:
+        session.run("python", "tools/workflow_pods.py", "manifests", folder)
+        options = ["--framework", "kubernetes", "--skip-download", "--quiet", "--compact"]
+        session.run("checkov", "--directory", folder, *options)
 
 
 @nox.session

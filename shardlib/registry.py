@@ -71,6 +71,12 @@ class Registry:
         self._authorization: str | None = None
         self._opener = urllib.request.build_opener(_NoRedirect)
 
+    def check(self) -> None:
+        """Asks whether a registry answers here at all, with or without a login; RegistryError or InfrastructureError."""
+        answer = self._send("GET", "/v2/", {}, None)
+        if answer.status not in (200, 401, 403):
+            raise RegistryError(f"GET {self._base}/v2/: {answer.status}, which is no registry's answer")
+
     def copy(self, source: Reference, target: Reference) -> str:
         """Gives the source's digest the target's tag and returns the digest; both lie in this registry.
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shardlib import cli
-from shardlib.errors import RegistryError, UsageError
+from shardlib.errors import InfrastructureError, RegistryError, UsageError
 from shardlib.registry import Reference, Registry, login_of
 
 LOGIN = "ci:se:cret"
@@ -186,6 +186,16 @@ def test_bytes_that_are_not_the_digest_s_are_refused(registry: StandIn) -> None:
     with pytest.raises(RegistryError, match="other bytes"):
         tag(registry, digest)
     assert ("ml/x", "main") not in registry.manifests
+
+
+def test_a_registry_that_asks_for_a_login_answers_and_anything_else_is_none(registry: StandIn) -> None:
+    registry.asks_for_basic = True
+    Registry(registry.host, insecure=True).check()
+    registry.asks_for_basic, registry.redirects = False, True
+    with pytest.raises(RegistryError, match="307, which is no registry"):
+        Registry(registry.host, insecure=True).check()
+    with pytest.raises(InfrastructureError):
+        Registry("127.0.0.1:1", insecure=True).check()
 
 
 def test_what_is_no_image_or_is_not_there_is_refused(registry: StandIn) -> None:

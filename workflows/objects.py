@@ -56,6 +56,13 @@ def roles(settings: Settings) -> list[Object]:
     ]
 
 
+def network_policies(settings: Settings) -> list[Object]:
+    """Returns the policy by which nobody can call a pod of the chain, such as another pull request's: none serves."""
+    selector = {"matchLabels": {"app.kubernetes.io/part-of": settings.name}}
+    spec = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": []}
+    return [_object(settings, "NetworkPolicy", f"{settings.name}-no-ingress", "networking.k8s.io/v1", spec=spec)]
+
+
 def config_maps(settings: Settings) -> list[Object]:
     """Returns the semaphore that caps whole GPU runs; nothing where there is no cap."""
     if not settings.runs_at_once:

@@ -129,6 +129,12 @@ def tools_context(settings: Settings) -> tuple[m.PodSecurityContext, m.SecurityC
     return pod, _locked(uid)
 
 
+def plain_context() -> tuple[m.PodSecurityContext, m.SecurityContext]:
+    """Returns the contexts of pods that run code of a pull request without GPUs, as their image's own user."""
+    pod = m.PodSecurityContext(seccomp_profile=m.SeccompProfile(type="RuntimeDefault"))
+    return pod, m.SecurityContext(allow_privilege_escalation=False, capabilities=m.Capabilities(drop=["NET_RAW"]))
+
+
 def tools(
     settings: Settings,
     name: str,

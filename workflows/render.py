@@ -25,6 +25,7 @@ def render(settings: Settings) -> dict[str, str]:
         f"{settings.name}.yaml": [template_document(settings)],
         "accounts.yaml": objects.accounts(settings),
         "roles.yaml": objects.roles(settings),
+        "network.yaml": objects.network_policies(settings),
         "semaphore.yaml": objects.config_maps(settings),
     }
     texts = {name: HEADER + dumps(documents) for name, documents in files.items() if documents}

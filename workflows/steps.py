@@ -84,6 +84,7 @@ def collect_tests(settings: Settings) -> Container:
     folder = f"{pods.run_folder(settings)}/collect"
     command = pods.shardlib_in_image(settings, "collect", "-o", f"{folder}/collect.json", "--gpus", str(settings.gpus))
     command += ["--durations", settings.durations] if settings.durations else []
+    pod, main = pods.plain_context()
     return Container(
         name="collect-tests",
         image="{{inputs.parameters.image}}",
@@ -91,6 +92,8 @@ def collect_tests(settings: Settings) -> Container:
         working_dir=settings.workdir,
         inputs=[Parameter(name="image")],
         env=[_no_gpus()],
+        pod_security_context=pod,
+        security_context=main,
         resources=pods.resources({"cpu": "1", "memory": settings.collect_memory}, {"memory": settings.collect_memory}),
         init_containers=[pods.bring_shardlib(settings), pods.make_folder(settings, "collect")],
         volumes=pods.foreign_volumes(settings),
@@ -143,7 +146,10 @@ def gpu_tests(settings: Settings) -> Container:
         resources=pods.resources(
             {"cpu": settings.gpu_cpu, "memory": settings.gpu_memory, **gpus}, {"memory": settings.gpu_memory, **gpus}
         ),
-        security_context=m.SecurityContext(capabilities=m.Capabilities(add=["SYS_NICE"])),  # NUMA binding
+        security_context=m.SecurityContext(
+            allow_privilege_escalation=False,
+            capabilities=m.Capabilities(add=["SYS_NICE"]),  # NUMA binding
+        ),
         init_containers=[pods.bring_shardlib(settings)],
         volumes=[*pods.foreign_volumes(settings), pods.empty("shm", memory=settings.shm)],
         volume_mounts=[
@@ -161,6 +167,7 @@ def gpu_tests(settings: Settings) -> Container:
 
 def cpu_tests(settings: Settings) -> Container:
     """Runs the shard of the tests that need no GPU, where there is none."""
+    pod, main = pods.plain_context()
     return Container(
         name="cpu-tests",
         annotations=_display("cpu-tests-{{inputs.parameters.minutes}}-min"),
@@ -170,6 +177,8 @@ def cpu_tests(settings: Settings) -> Container:
         inputs=[Parameter(name=name) for name in ("image", "minutes", "deadline")],
         outputs=[pods.summary("the shard")],
         env=[_no_gpus()],
+        pod_security_context=pod,
+        security_context=main,
         resources=pods.resources(
             {"cpu": settings.cpu_tests_cpu, "memory": settings.cpu_tests_memory}, {"memory": settings.cpu_tests_memory}
         ),

@@ -106,6 +106,7 @@ def good_cluster() -> dict[str, Any]:
         f"{CORE}/secrets/gpu-ci-build-registry": docker,
         f"{CORE}/secrets/gpu-ci-tag-registry": docker,
         f"{CORE}/persistentvolumeclaims/mnt-ci": claim,
+        "/v2/": {},  # a registry beside it
         "/api/v1/nodes": {"items": [node] * 12},
     }
 

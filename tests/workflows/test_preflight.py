@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,18 @@ def served() -> Iterator[tuple[ApiServer, Cluster]]:
         yield both
 
 
-def failed(cluster: Cluster) -> list[Check]:
-    return [check for check in preflight(EXAMPLE, cluster) if not check.good]
+def checks(server: ApiServer, cluster: Cluster) -> list[Check]:
+    host = server.url.removeprefix("http://")
+    return list(preflight(replace(EXAMPLE, image=f"{host}/ml/training", registry_insecure=True), cluster))
+
+
+def failed(server: ApiServer, cluster: Cluster) -> list[Check]:
+    return [check for check in checks(server, cluster) if not check.good]
 
 
 def test_a_cluster_that_is_set_up_passes_every_check(served: tuple[ApiServer, Cluster]) -> None:
-    _, cluster = served
-    assert failed(cluster) == []
-    assert len(list(preflight(EXAMPLE, cluster))) == 19
+    assert failed(*served) == []
+    assert len(checks(*served)) == 20
 
 
 Damage = Callable[[ApiServer], Any]
@@ -58,6 +63,7 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     ),
     (lambda s: s.objects["/api/v1/nodes"]["items"].pop(), "11 of 11 matching nodes", "fewer nodes than shards"),
     (lambda s: s.objects["/api/v1/nodes"]["items"][0]["status"].update(allocatable={}), "0 of 12", "device plugin"),
+    (lambda s: s.objects.pop("/v2/"), "registry 127.0.0.1", "404, which is no registry's answer"),
     (lambda s: s.forbidden.add("/api/v1/nodes"), "nodes", "cannot be checked: listing nodes: the API server answers 403"),
 ]
 
@@ -68,9 +74,9 @@ def test_each_thing_that_is_missing_is_named_with_what_to_do(
 ) -> None:
     server, cluster = served
     damage(server)
-    checks = failed(cluster)
-    assert any(what in str(check) and todo in check.todo for check in checks), [str(check) for check in checks]
-    assert len(checks) <= 2  # what is right stays right
+    found = failed(server, cluster)
+    assert any(what in str(check) and todo in check.todo for check in found), [str(check) for check in found]
+    assert len(found) <= 2  # what is right stays right
 
 
 def kubeconfig(folder: Path, url: str) -> Path:
@@ -91,9 +97,13 @@ def test_the_command_prints_a_line_for_each_check_and_its_code_says_whether_all_
 ) -> None:
     server, _ = served
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, server.url)))
-    argv = ["preflight", "--settings", str(ROOT / "gpu-ci.toml")]
+    text = (ROOT / "gpu-ci.toml").read_text()
+    own = tmp_path / "gpu-ci.toml"
+    image = f'image = "{server.url.removeprefix("http://")}/ml/training"'
+    own.write_text(text.replace('image = "registry.example.com/ml/training"', f"{image}\nregistry_insecure = true"))
+    argv = ["preflight", "--settings", str(own)]
     assert main(argv) == 0
-    assert "19 checks, 0 failed" in capsys.readouterr().out
+    assert "20 checks, 0 failed" in capsys.readouterr().out
     server.objects.pop(f"{CORE}/serviceaccounts/gpu-ci")
     assert main(argv) == 1
     assert "FAIL  ServiceAccount gpu-ci: kubectl apply -k manifests/" in capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_the_file_alone_prints_the_yaml_from_any_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
     assert kinds[0] == "WorkflowTemplate"
-    assert sorted(set(kinds)) == ["ConfigMap", "Role", "RoleBinding", "Secret", "ServiceAccount", "WorkflowTemplate"]
+    assert sorted(set(kinds)) == ["ConfigMap", "NetworkPolicy", "Role", "RoleBinding", "Secret", "ServiceAccount", "WorkflowTemplate"]
 
 
 def test_kustomization_names_every_file(tmp_path: Path) -> None:

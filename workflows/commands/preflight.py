@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from shardlib.errors import Exit, InfrastructureError
+from shardlib.errors import Exit, InfrastructureError, RegistryError
+from shardlib.registry import Registry
 from workflows import settings
 from workflows.chain import executor_name, semaphore_name
 from workflows.cluster import Cluster
@@ -49,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
 
 def preflight(settings: Settings, cluster: Cluster) -> Iterator[Check]:
     """Yields the checks in the order in which a person would mend them."""
-    for look in (_argo, _namespace, _installed, _rights, _secrets, _volume, _nodes):
+    for look in (_argo, _namespace, _installed, _rights, _secrets, _volume, _nodes, _registry):
         yield from _guarded(look, settings, cluster)
 
 
@@ -140,3 +141,14 @@ def _nodes(settings: Settings, cluster: Cluster) -> Iterator[Check]:
         what=f"{fit} of {nodes} matching nodes have {settings.gpus} {settings.gpu_resource} for {settings.shards} shards",
         todo="fewer nodes than shards: the rest waits; set shards, gpu_node_selector, or install the device plugin",
     )
+
+
+def _registry(settings: Settings, cluster: Cluster) -> Iterator[Check]:
+    """Asks from this machine, which may see the registry where the cluster does not, and the other way round."""
+    host = settings.image.partition("/")[0]
+    told = ""
+    try:
+        Registry(host, insecure=settings.registry_insecure).check()
+    except (RegistryError, InfrastructureError) as err:
+        told = str(err)
+    yield Check(good=not told, what=f"registry {host}, from here", todo=f"{told}; is image right, and registry_insecure?")
