@@ -20,10 +20,10 @@ from shardlib.settings import Settings
 # Small limits, so that a hang costs a test seconds; a weight of 1 ms and factor 1 leave min_timeout_seconds.
 QUICK = {
     "startup_seconds": 0.0,
-    "min_timeout_seconds": 3.0,
+    "min_timeout_seconds": 5.0,
     "timeout_factor": 1.0,
-    "max_test_seconds": 3.0,
-    "end_timeout_seconds": 3.0,
+    "max_test_seconds": 5.0,
+    "end_timeout_seconds": 10.0,
     "kill_grace_seconds": 0.3,
     "gpu_wait_seconds": 1.0,
     "max_dirty_gpu_memory": 1 << 20,
