@@ -179,6 +179,7 @@ CHECKS: Mapping[str, Check] = {
     "cpu_tests_cpu": _quantity,
     "cpu_tests_memory": _quantity,
     "collect_memory": _quantity,
+    "shard_deadline_seconds": _SECONDS,
     "grace_seconds": _integer(30, 3600),
     "gpu_node_selector": _table,
     "gpu_tolerations": _tolerations,

@@ -106,7 +106,8 @@ def collect_tests(settings: Settings) -> Container:
 
 def calculate_shards(settings: Settings) -> Script:
     """Plans; its result, all of stdout, is the list that gpu-tests fans out over."""
-    options = f"--shards {settings.shards} --gpus {settings.gpus} --shard-folders --parameters {pods.OUTPUTS} --fan-out"
+    options = f"--shards {settings.shards} --gpus {settings.gpus} --max-deadline {settings.shard_deadline_seconds}"
+    options += f" --shard-folders --parameters {pods.OUTPUTS} --fan-out"
     names = ("gpu-shards", "cpu-shards", "cpu-minutes", "cpu-deadline", "prediction")
     like = pods.tools(settings, "calculate-shards", [], deadline_seconds=_LONG_SECONDS)
     return Script(

@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameters", type=Path, metavar="DIR", help="write what a workflow needs to know, one small file for each"
     )
     parser.add_argument(
+        "--max-deadline", type=int, metavar="S", help="no shard's deadline is longer, whatever timeouts its tests claim"
+    )
+    parser.add_argument(
         "--fan-out", action="store_true", help="stdout holds only the JSON list of GPU shards; the table goes to stderr"
     )
 
@@ -62,6 +65,8 @@ def main(args: argparse.Namespace) -> int:
     """Makes and stores the plan, and prints it; returns 0."""
     if args.shards < 1:
         raise UsageError(f"--shards {args.shards}: at least 1")
+    if args.max_deadline is not None and args.max_deadline < 1:
+        raise UsageError(f"--max-deadline {args.max_deadline}: at least 1 second")
     folder = RunFolder(args.run)
     own = args.run / "collect" / "collect.json"
     if args.collected and args.pytest_args:
@@ -89,9 +94,9 @@ def main(args: argparse.Namespace) -> int:
         document.write(collection, own)
     print(table(plan), file=sys.stderr if args.fan_out else sys.stdout)
     if args.parameters:
-        write_parameters(args.parameters, parameters(plan))
+        write_parameters(args.parameters, parameters(plan, args.max_deadline))
     if args.fan_out:
-        print(fan_out(plan))
+        print(fan_out(plan, args.max_deadline))
     return Exit.GREEN
 
 

@@ -31,8 +31,11 @@ def table(plan: Plan) -> str:
     )
 
 
-def fan_out(plan: Plan) -> str:
-    """Returns the JSON list that Argo fans out over: the GPU shards, in texts that are made from integers only."""
+def fan_out(plan: Plan, most_seconds: int | None = None) -> str:
+    """Returns the JSON list that Argo fans out over: the GPU shards, in texts that are made from integers only.
+
+    No deadline is above `most_seconds`: a pull request can claim any timeout for its tests.
+    """
     shards = [shard for shard in plan.shards if not shard.is_cpu]
     return json.dumps(
         [
@@ -40,7 +43,7 @@ def fan_out(plan: Plan) -> str:
                 "shard": shard.name,
                 "of": f"{len(shards):02}",
                 "minutes": _tenths(shard.predicted_ms, 60_000),
-                "deadline": str(deadline_seconds(plan, shard)),
+                "deadline": str(deadline_seconds(plan, shard, most_seconds)),
             }
             for shard in shards
         ],
@@ -48,7 +51,7 @@ def fan_out(plan: Plan) -> str:
     )
 
 
-def parameters(plan: Plan) -> dict[str, str]:
+def parameters(plan: Plan, most_seconds: int | None = None) -> dict[str, str]:
     """Returns what a workflow asks of the plan beside the fan-out, in texts made from numbers only.
 
     `gpu-shards` and `cpu-shards` are counts, `cpu-minutes` and `cpu-deadline` (seconds) those of the shard `cpu`, "0"
@@ -60,7 +63,7 @@ def parameters(plan: Plan) -> dict[str, str]:
         "gpu-shards": str(len(plan.shards) - len(cpu)),
         "cpu-shards": str(len(cpu)),
         "cpu-minutes": _tenths(cpu[0].predicted_ms, 60_000) if cpu else "0",
-        "cpu-deadline": str(deadline_seconds(plan, cpu[0]) if cpu else 0),
+        "cpu-deadline": str(deadline_seconds(plan, cpu[0], most_seconds) if cpu else 0),
         "prediction": (
             f"{sum(len(group.tests) for group in plan.groups)} tests, makespan {_tenths(told.makespan_ms, 60_000)} min, "
             f"lower bound {_tenths(told.lower_bound_ms, 60_000)} min; "
@@ -69,8 +72,8 @@ def parameters(plan: Plan) -> dict[str, str]:
     }
 
 
-def deadline_seconds(plan: Plan, shard: Shard) -> int:
-    """Returns the pod's deadline, rounded up to a minute.
+def deadline_seconds(plan: Plan, shard: Shard, most: int | None = None) -> int:
+    """Returns the pod's deadline, rounded up to a minute, at most `most`.
 
     Three times the prediction, and on top what may happen once on a bad day: an image pull, dirty GPUs, a slow worker
     start and collection, one test that hangs until its limit, and the worker's end.
@@ -87,7 +90,8 @@ def deadline_seconds(plan: Plan, shard: Shard) -> int:
         + settings.end_timeout_seconds
         + settings.kill_grace_seconds
     )
-    return int(-(-seconds // 60) * 60)
+    rounded = int(-(-seconds // 60) * 60)
+    return rounded if most is None else min(rounded, most)
 
 
 def duration(ms: int) -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,19 @@ def test_a_workflow_gets_its_parameters_and_each_shard_a_folder_of_its_own(tmp_p
     assert folders == {"01": 0o777, "02": 0o777, "cpu": 0o777}
     assert cli.main([*argv, "--shards", "1"]) == 0  # nothing has started: the folder of shard 02 goes
     assert sorted(path.name for path in (run / "shards").iterdir()) == ["01", "cpu"]
+
+
+def test_no_claimed_timeout_holds_a_node_longer_than_the_workflow_lets_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "collect.json"
+    tests = (replace(collected_test("a"), timeout_seconds=1e9), replace(collected_test("w", Mode.CPU, 0), timeout_seconds=1e9))
+    document.write(collection(*tests), path)
+    argv = ["plan", "--run", str(tmp_path / "run"), "--collected", str(path), "--shards", "1", "--fan-out"]
+    assert cli.main([*argv, "--parameters", str(tmp_path / "out"), "--max-deadline", "3600"]) == 0
+    assert [shard["deadline"] for shard in json.loads(capsys.readouterr().out)] == ["3600"]
+    assert (tmp_path / "out" / "cpu-deadline").read_text() == "3600"
+    assert cli.main([*argv, "--max-deadline", "0"]) == 11
 
 
 def test_durations_that_collect_brought_are_used_and_not_believed(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,16 @@ def test_a_text_stays_a_text(text: str) -> None:
     assert yaml.safe_load(written) == {text: text}
     if text in ("y", "N", "on", "No"):
         assert f"'{text}': '{text}'" in written
+
+
+def test_accepted_findings_of_the_scanner_are_of_pods_that_exist(tmp_path: Path) -> None:
+    done = run("tools/workflow_pods.py", "manifests", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    documents = list(yaml.safe_load_all((tmp_path / "all.yaml").read_text()))
+    pods = {document["metadata"]["name"]: document for document in documents if document["kind"] == "Pod"}
+    assert {"build-image", "collect-tests", "cpu-tests", "gpu-tests", "calculate-shards"} <= pods.keys()
+    text = (ROOT / "tools" / "workflow_pods.py").read_text()
+    accepted = set(re.findall(r'^    "([a-z-]+)": (?:\{|FOREIGN)', text, re.MULTILINE))
+    assert accepted
+    assert accepted <= pods.keys()
+    assert "{{" not in str(pods)
