@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from shardlib.weights import samples, sources
+from shardlib.weights import samplefiles, sources
 from shardlib.weights.findings import Found, Unread
 from shardlib.weights.samples import KINDS, Run, Sample
 from shardlib.weights.sources import Source
@@ -45,8 +45,8 @@ class Collector:
         self._kinds: dict[str, str] = {}  # by run
         self._digests: dict[str, str] = {}  # run by digest
         if folder.is_dir():
-            for path in samples.paths(folder):
-                self._note(samples.read_head(path))
+            for head in map(samplefiles.read_head, samplefiles.paths(folder)):
+                self._note(head.run, head.kind)
 
     def add_path(self, root: Path, *, one_run_per: str = "session") -> None:
         """Collects everything at or below a path.
@@ -91,7 +91,7 @@ class Collector:
                 tables.append(Run(run=run.run, when=None, kind=run.kind, source="", samples=run.samples[:0]))
         if {"block", "durations"} <= kinds:  # the same tests, as workers printed them: the block counts
             for run in tables:
-                (self._folder / samples.file_name(run.run)).unlink()
+                (self._folder / samplefiles.file_name(run.run)).unlink()
                 self.report.runs["durations"] -= 1
             self.report.again.append(f"{source.path}: tables of a log that has blocks")
         self._close(unread, bool(kinds))
@@ -127,21 +127,21 @@ class Collector:
         if "@" not in run.run and kind == run.kind and self._shrinks(run):
             self.report.again.append(f"{run.source}: the run {run.run} had more rows before; are logs gone?")
             return False
-        samples.write(self._folder, run)
-        self._note(run)
+        samplefiles.write(self._folder, run)
+        self._note(run.run, run.kind)
         self.report.runs[run.kind] += 1
         self.report.rows[run.kind] += len(run.samples)
         return True
 
     def _shrinks(self, run: Run) -> bool:
         """Whether less is left of a run than is stored: pods are deleted with their logs, the samples stay."""
-        path = self._folder / samples.file_name(run.run)
-        return path.is_file() and len(samples.read(path).samples) > len(run.samples)
+        path = self._folder / samplefiles.file_name(run.run)
+        return path.is_file() and samplefiles.read_head(path).rows > len(run.samples)
 
-    def _note(self, run: Run) -> None:
-        self._kinds[run.run] = run.kind
-        if "@" in run.run:
-            self._digests[run.run.rpartition("@")[2]] = run.run
+    def _note(self, run: str, kind: str) -> None:
+        self._kinds[run] = kind
+        if "@" in run:
+            self._digests[run.rpartition("@")[2]] = run
 
     def _too_old(self, when: float, slack: float = 0.0) -> bool:
         return self._since is not None and when < self._since - slack

@@ -8,7 +8,10 @@ import numpy as np
 
 from shardlib.weights.rows import LEAST_SCATTER, PRIOR_VALUES, Bools, Floats, Ints
 
-_ROUNDS = 15  # of alternation
+_ROUNDS = 15  # of alternation, at most
+_SETTLED = (
+    0.001  # log factor by which a round must move some pod to be followed by another; a pod is known to about 2 %
+)
 _HUBER = 1.5  # standard deviations; beyond them an observation counts by its distance, not by its square
 _LEAST_SECONDS = 0.1  # shorter tests are mostly overhead, and say little about how fast a pod is
 _SHRINK = 2.0  # tests that a pod's own effect must outvote: a pod that ran three tests is mostly its run (a guess)
@@ -27,8 +30,9 @@ def two_way(log_seconds: Floats, pods: Ints, pod_runs: Ints) -> Effects:
     """Returns the effects in log_seconds[i, j] = test[i] + run[j] + pod[pods[i, j]] + noise.
 
     Alternating weighted means with Huber's weights (iteratively reweighted least squares), each test's noise estimated
-    from its own residuals; O(observations) a round. What a test did is told from what its pod did because tests meet
-    different tests in different runs; a plan that never changes leaves only differences within a run.
+    from its own residuals; O(observations) a round, and some rounds until no pod moves. What a test did is told from
+    what its pod did because tests meet different tests in different runs; a plan that never changes leaves only
+    differences within a run.
 
     Args:
         log_seconds: tests by runs, NaN where a test has no usable observation.
@@ -36,30 +40,30 @@ def two_way(log_seconds: Floats, pods: Ints, pod_runs: Ints) -> Effects:
         pod_runs: the run (column) of each pod.
     """
     rows, runs = np.nonzero(np.isfinite(log_seconds))
-    values, pod = log_seconds[rows, runs], pods[rows, runs]
+    values, pod = log_seconds[rows, runs], pods[rows, runs].astype(np.int64)
     tests, columns = log_seconds.shape
-    run_effect, pod_effect = np.zeros(columns), np.zeros(len(pod_runs))
+    run_effect, pod_effect, effect = np.zeros(columns), np.zeros(len(pod_runs)), np.zeros(len(pod_runs))
     huber = np.ones(len(values))
     noise = np.ones(tests)
-    level = np.zeros(tests)
     telling: Bools = np.zeros(0, dtype=bool)
-    for _ in range(_ROUNDS):
-        rest = values - run_effect[runs] - pod_effect[pod]
-        level = _means(rows, rest, huber, tests)
+    for turn in range(_ROUNDS):
+        level = _means(rows, values - effect[pod], huber, tests)
         telling = level[rows] > np.log(_LEAST_SECONDS)
         trust = huber / noise[rows] ** 2 * telling
-        run_effect = _means(runs, values - level[rows] - pod_effect[pod], trust, columns)
+        rest = values - level[rows]
+        run_effect = _means(runs, rest - pod_effect[pod], trust, columns)
         run_effect -= np.median(run_effect)
-        rest = values - level[rows] - run_effect[runs]
-        pod_effect = _means(pod, rest, trust, len(pod_runs), shrink=_SHRINK * float(np.mean(trust)) if len(trust) else 0)
+        rest -= run_effect[runs]
+        pod_effect = _means(
+            pod, rest, trust, len(pod_runs), shrink=_SHRINK * float(np.mean(trust)) if len(trust) else 0
+        )
+        before, effect = effect, run_effect[pod_runs] + pod_effect
+        if turn and np.abs(effect - before).max(initial=0.0) < _SETTLED:  # the first is not yet robust
+            break
         gap = np.abs(rest - pod_effect[pod])
         noise = _noise(rows, gap, tests)
         huber = np.minimum(1.0, _HUBER * noise[rows] / np.maximum(gap, 1e-9))
-    return Effects(
-        run=run_effect,
-        pod=run_effect[pod_runs] + pod_effect,
-        pod_tests=np.bincount(pod[telling], minlength=len(pod_runs)),
-    )
+    return Effects(run=run_effect, pod=effect, pod_tests=np.bincount(pod[telling], minlength=len(pod_runs)))
 
 
 def _means(keys: Ints, values: Floats, weights: Floats, size: int, shrink: float = 0.0) -> Floats:
@@ -71,4 +75,6 @@ def _means(keys: Ints, values: Floats, weights: Floats, size: int, shrink: float
 def _noise(rows: Ints, gaps: Floats, tests: int) -> Floats:
     counts = np.bincount(rows, minlength=tests)
     typical = float(np.mean(gaps)) if len(gaps) else 0.0
-    return np.maximum(1.25 * (np.bincount(rows, gaps, tests) + PRIOR_VALUES * typical) / (counts + PRIOR_VALUES), LEAST_SCATTER)
+    return np.maximum(
+        1.25 * (np.bincount(rows, gaps, tests) + PRIOR_VALUES * typical) / (counts + PRIOR_VALUES), LEAST_SCATTER
+    )

@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 
 from shardlib.errors import WeightsError
-from shardlib.weights import samples
-from shardlib.weights.matrix import BIT, build, load
+from shardlib.weights import matrix as matrices
+from shardlib.weights import samplefiles
+from shardlib.weights.columns import to_table
+from shardlib.weights.matrix import BIT, Matrix, load
+from shardlib.weights.samplefiles import Head
 from shardlib.weights.samples import Run, Sample
 
 
 def run(name: str, *rows: Sample, when: float | None = None) -> Run:
     return Run(run=name, when=when, kind="events", source="test", samples=rows)
+
+
+def build(runs: list[Run]) -> Matrix:
+    heads = [Head(run=r.run, when=r.when, kind=r.kind, source=r.source, rows=len(r.samples)) for r in runs]
+    return matrices.build((head, to_table(r.samples)) for head, r in zip(heads, runs, strict=True))
 
 
 def row(node_id: str, seconds: float, *flags: str, pod: str | None = None, mode: str | None = None) -> Sample:
@@ -46,20 +54,20 @@ def test_cell_has_the_flags_pod_and_mode_of_what_counts() -> None:
 
 def test_folder_is_read_in_order_of_time_with_unknown_times_first(tmp_path: Path) -> None:
     for name, when in (("z", 1.0), ("a", 2.0), ("m", None)):
-        samples.write(tmp_path, run(name, row("a::t", 1), when=when))
+        samplefiles.write(tmp_path, run(name, row("a::t", 1), when=when))
     assert [info.run for info in load(tmp_path).runs] == ["m", "z", "a"]
 
 
 def test_empty_folder_and_runs_without_tests_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="holds no runs"):
         load(tmp_path)
-    samples.write(tmp_path, run("r"))
+    samplefiles.write(tmp_path, run("r"))
     with pytest.raises(WeightsError, match="no test at all"):
         load(tmp_path)
 
 
 def test_the_same_run_in_two_files_is_refused(tmp_path: Path) -> None:
-    path = samples.write(tmp_path, run("r", row("a::t", 1)))
+    path = samplefiles.write(tmp_path, run("r", row("a::t", 1)))
     (tmp_path / "copy.jsonl").write_bytes(path.read_bytes())
     with pytest.raises(WeightsError, match="both hold the run 'r'"):
         load(tmp_path)

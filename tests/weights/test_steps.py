@@ -10,7 +10,7 @@ import pytest
 from shardlib import durations
 from shardlib.cli import main
 from shardlib.errors import UsageError, WeightsError
-from shardlib.weights import samples
+from shardlib.weights import samplefiles
 from shardlib.weights.samples import Run, Sample
 
 DAY = 86_400.0
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
             seconds = (number + 1) * (1 + 0.03 * ((run * 7 + number * 3) % 5 - 2))
             seconds *= 3 if number == 19 and run >= 7 else 1
             rows.append(Sample(id=f"tests/test_{number % 4}.py::test_{number}", seconds=seconds, pod="01/0"))
-        samples.write(
+        samplefiles.write(
             tmp_path / "samples",
             Run(run=f"run-{run}", when=1.75e9 + run * DAY, kind="events", source="test", samples=tuple(rows)),
         )
