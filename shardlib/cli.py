@@ -9,16 +9,19 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from shardlib import __version__
 from shardlib.errors import Exit, ShardlibError, UsageError
 
 _INTERRUPTED = 130  # what a shell reports of a program that SIGINT ended
+_UNREAD = 141  # and of one that SIGPIPE ended: `shardlib plan ... | head` has seen enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +58,46 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a node id may hold what the terminal's encoding cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+        code = _guarded(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:
+        code = _UNREAD
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # the caller may have closed it
+                stream.flush()
+        except BrokenPipeError:
+            code = _UNREAD
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())  # or Python would try again at its exit, and complain
+    return code
+
+
+def _guarded(argv: list[str]) -> int:
+    """Returns the exit code, whatever happens; BrokenPipeError if nobody reads what it says."""
+    try:
+        return _dispatch(argv)
     except ShardlibError as err:
         print(f"shardlib: error: {err}", file=sys.stderr)
         return err.exit_code
     except KeyboardInterrupt:
         print("shardlib: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    except Exception:  # noqa: BLE001 - the one place that turns the unexpected into a code
+    except Exception as err:
+        if isinstance(err, BrokenPipeError) and any(map(_reader_is_gone, (sys.stdout, sys.stderr))):
+            raise
         traceback.print_exc()
         print("shardlib: this is a bug in shardlib", file=sys.stderr)
         return Exit.BUG
+
+
+def _reader_is_gone(stream: TextIO | None) -> bool:
+    """Whether a stream is a pipe whose other end is closed; poll reports that unasked."""
+    try:
+        poll = select.poll()
+        poll.register(-1 if stream is None else stream.fileno(), 0)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):  # no file behind it, or closed
+        return False
 
 
 def _dispatch(argv: list[str]) -> int:

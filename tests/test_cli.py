@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,58 @@ def test_an_unexpected_exception_is_a_bug_with_its_traceback(
 def test_an_interrupt_is_130(command: ModuleType) -> None:
     vars(command)["main"] = raising(KeyboardInterrupt())
     assert cli.main(["collect"]) == 130
+
+
+@pytest.mark.parametrize("lines", [1, 100_000], ids=["at the end", "in the middle"])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_is_no_bug(stream: str, lines: int, unbuffered: str) -> None:
+    code = f"""
+import sys
+from shardlib import cli
+cli._dispatch = lambda argv: [print("what nobody reads", file=sys.{stream}) for _ in range({lines})] and 0
+raise SystemExit(cli.main([]))
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=writing if stream == "stdout" else subprocess.PIPE,
+        stderr=writing if stream == "stderr" else subprocess.PIPE,
+        cwd=Path(cli.__file__).parent.parent,
+        env={"PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writing)
+    out, err = process.communicate()
+    assert process.returncode == 141
+    assert not out
+    assert not err
+
+
+def test_a_reader_that_goes_when_all_is_said_changes_nothing() -> None:
+    code = """
+import sys, time
+from shardlib import cli
+def say(argv):
+    print("all", flush=True)
+    while not cli._reader_is_gone(sys.stdout):
+        time.sleep(0.01)
+    return 1
+cli._dispatch = say
+raise SystemExit(cli.main([]))
+"""
+    root = Path(cli.__file__).parent.parent
+    with subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"all\n"
+        process.stdout.close()
+        assert process.wait() == 1
+
+
+def test_another_pipe_that_breaks_is_a_bug(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    vars(command)["main"] = raising(BrokenPipeError("a worker's"))
+    assert cli.main(["collect"]) == int(Exit.BUG)
+    assert "BrokenPipeError: a worker's" in capsys.readouterr().err
 
 
 def test_the_code_of_the_command_is_passed_on(command: ModuleType) -> None:
