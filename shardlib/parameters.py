@@ -50,4 +50,6 @@ def shard_headline(name: str, outcomes: Iterable[tuple[str, str]], *, ok: Iterab
     told = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(counts.items()))
     named = ", ".join(printable(test, 150) for test, _ in bad[:_NAMED])
     more = f", and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-    return f"shard {name}{'' if end == 'finished' else f' {end}'}: {told or 'no tests'}{f': {named}{more}' if bad else ''}"
+    return (
+        f"shard {name}{'' if end == 'finished' else f' {end}'}: {told or 'no tests'}{f': {named}{more}' if bad else ''}"
+    )

@@ -91,7 +91,9 @@ class Registry:
         self._copy_manifest(source.path, source.digest, target.path, target.tag, depth=0)
         there = self._ask("HEAD", f"/v2/{target.path}/manifests/{target.tag}", {"Accept": ", ".join(_TYPES)})
         if there.headers.get("Docker-Content-Digest") not in (None, source.digest):
-            raise RegistryError(f"{target.path}:{target.tag} is {there.headers['Docker-Content-Digest']} now: who moved it?")
+            raise RegistryError(
+                f"{target.path}:{target.tag} is {there.headers['Docker-Content-Digest']} now: who moved it?"
+            )
         return source.digest
 
     def _copy_manifest(self, source: str, digest: str, target: str, name: str, *, depth: int) -> None:
@@ -114,7 +116,9 @@ class Registry:
         query = urllib.parse.urlencode({"mount": blob, "from": source})
         answer = self._ask("POST", f"/v2/{target}/blobs/uploads/?{query}", {}, b"")
         if answer.status != 201:  # 202: it opened an upload instead
-            raise RegistryError(f"{target}: the registry does not mount {blob} from {source}; may the login read {source}?")
+            raise RegistryError(
+                f"{target}: the registry does not mount {blob} from {source}; may the login read {source}?"
+            )
 
     def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> _Answer:
         answer = self._send(method, path, headers, body)
@@ -139,7 +143,9 @@ class Registry:
         query = urllib.parse.urlencode({key: asked[key] for key in ("service", "scope") if key in asked})
         answer = self._open("GET", f"{asked['realm']}?{query}", {"Authorization": basic} if basic else {}, None)
         if answer.status != 200:
-            raise RegistryError(f"{asked['realm']}: {answer.status}: no token for {asked.get('scope')}; is the login right?")
+            raise RegistryError(
+                f"{asked['realm']}: {answer.status}: no token for {asked.get('scope')}; is the login right?"
+            )
         body = parse(answer.body.decode("utf-8", "replace"), asked["realm"], RegistryError)
         token = body.get("token") or body.get("access_token") if isinstance(body, dict) else None
         if not isinstance(token, str):
@@ -181,7 +187,9 @@ def login_of(config: str, host: str) -> str | None:
         auth = json.loads(config)["auths"].get(host, {}).get("auth")
         return base64.b64decode(auth, validate=True).decode("utf-8") if auth else None
     except (ValueError, KeyError, AttributeError, TypeError) as err:
-        raise UsageError("--docker-config: is no config.json of Docker's: {'auths': {REGISTRY: {'auth': ...}}}") from err
+        raise UsageError(
+            "--docker-config: is no config.json of Docker's: {'auths': {REGISTRY: {'auth': ...}}}"
+        ) from err
 
 
 def _parts(body: Any, where: str) -> tuple[list[str], list[str]]:

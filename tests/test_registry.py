@@ -135,10 +135,13 @@ def registry() -> Iterator[StandIn]:
         thread.join()
 
 
-def tag(registry: StandIn, digest: str, *, source: str = "ml/x-ci", target: str = "ml/x", login: str | None = None) -> str:
+def tag(
+    registry: StandIn, digest: str, *, source: str = "ml/x-ci", target: str = "ml/x", login: str | None = None
+) -> str:
     client = Registry(registry.host, login=login, insecure=True)
     return client.copy(
-        Reference(host=registry.host, path=source, digest=digest), Reference(host=registry.host, path=target, tag="main")
+        Reference(host=registry.host, path=source, digest=digest),
+        Reference(host=registry.host, path=target, tag="main"),
     )
 
 
@@ -248,7 +251,16 @@ def test_the_command_tags_and_tells_infrastructure_from_refusals(
 
 @pytest.mark.parametrize(
     "text",
-    ["ml/x", "host/x", "host/x@sha256:0", "host/x:", "host/X:main", "host/x:main@sha256:" + "0" * 64, "host/x:a b", "h/x:t\n"],
+    [
+        "ml/x",
+        "host/x",
+        "host/x@sha256:0",
+        "host/x:",
+        "host/X:main",
+        "host/x:main@sha256:" + "0" * 64,
+        "host/x:a b",
+        "h/x:t\n",
+    ],
 )
 def test_what_is_no_image_s_name_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no image"):

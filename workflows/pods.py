@@ -23,7 +23,9 @@ _RETRIES = 2
 
 _PROGRESS_TICK = "5s"  # how often the wait container passes ARGO_PROGRESS_FILE on; its own default is a minute
 _TOOLS_RESOURCES = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "4Gi"}}
-_SMALL = m.ResourceRequirements.model_validate({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}})
+_SMALL = m.ResourceRequirements.model_validate(
+    {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+)
 
 
 def run_folder(settings: Settings) -> str:

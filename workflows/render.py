@@ -53,7 +53,9 @@ def write(texts: dict[str, str], folder: Path) -> None:
     """
     strangers = sorted({path.name for path in folder.glob("*.y*ml")} - texts.keys()) if folder.is_dir() else []
     if strangers:
-        raise UsageError(f"{folder}: holds {', '.join(strangers)}, which are not rendered; remove them or name another folder")
+        raise UsageError(
+            f"{folder}: holds {', '.join(strangers)}, which are not rendered; remove them or name another folder"
+        )
     for name, text in texts.items():
         replace(folder, (name,), text.encode("utf-8"))
 

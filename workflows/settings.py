@@ -70,7 +70,9 @@ class Settings:
     cpu_tests_cpu: str = "8"  # request of cpu-tests; as many as the tested repository's setting cpu_slots
     cpu_tests_memory: str = "32Gi"
     collect_memory: str = "16Gi"
-    shard_deadline_seconds: int = 14_400  # no shard's pod lives longer, whatever timeouts a pull request claims (a guess)
+    shard_deadline_seconds: int = (
+        14_400  # no shard's pod lives longer, whatever timeouts a pull request claims (a guess)
+    )
     grace_seconds: int = 120  # SIGTERM to SIGKILL: a session's fixtures (60 s) and flushing, twice
     gpu_node_selector: Mapping[str, str] = field(default_factory=dict)
     gpu_tolerations: tuple[Mapping[str, Any], ...] = ()
@@ -99,7 +101,9 @@ class Settings:
                 raise place.unknown(key, table[key], list(fields))
         for name, one in fields.items():
             if name not in table and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-                raise SettingsError(f"{where}: {name} is missing; gpu-ci.toml in shardlib's repository shows all settings")
+                raise SettingsError(
+                    f"{where}: {name} is missing; gpu-ci.toml in shardlib's repository shows all settings"
+                )
         values = {key: CHECKS[key](key, value, place) for key, value in table.items()}
         settings = cls(**values)
         check_together(settings, place)

@@ -233,9 +233,7 @@ def conclude(settings: Settings) -> Container:
     """Reports the end, as the exit handler; it never fails, for that would turn a green run red."""
     line = f'{" ".join(_SHARDLIB)} conclude "$@" || true'
     arguments = ["--run", pods.run_folder(settings), "--status", "{{workflow.status}}"]
-    return pods.tools(
-        settings, "conclude", ["sh", "-c", line, "conclude", *arguments], deadline_seconds=_SHORT_SECONDS
-    )
+    return pods.tools(settings, "conclude", ["sh", "-c", line, "conclude", *arguments], deadline_seconds=_SHORT_SECONDS)
 
 
 def _run_command(settings: Settings, shard: str) -> list[str]:

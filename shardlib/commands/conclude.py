@@ -15,7 +15,9 @@ from shardlib.runfolder import RunFolder
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's options."""
     parser.add_argument("--run", type=Path, required=True, metavar="RUN", help="the run's folder, which may not exist")
-    parser.add_argument("--status", required=True, metavar="STATUS", help="Argo's {{workflow.status}}: Succeeded, Failed")
+    parser.add_argument(
+        "--status", required=True, metavar="STATUS", help="Argo's {{workflow.status}}: Succeeded, Failed"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

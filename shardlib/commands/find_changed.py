@@ -33,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", default="HEAD", metavar="SHA", help="the head; with --clone all 40 digits")
     parser.add_argument("--pr", metavar="NUMBER", help="the pull request, passed on with the parameters")
     parser.add_argument(
-        "--glob", action="append", metavar="GLOB", help="files that the GPU tests are for (`*` crosses `/`); default: all"
+        "--glob",
+        action="append",
+        metavar="GLOB",
+        help="files that the GPU tests are for (`*` crosses `/`); default: all",
     )
     parser.add_argument(
         "--parameters", type=Path, metavar="DIR", help="write gpu-code (true or false), sha, pr, repo: a file for each"

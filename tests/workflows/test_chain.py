@@ -80,7 +80,9 @@ def test_the_defaults_are_eight_gpus_twelve_shards_and_64_gib_of_shared_memory()
 @pytest.mark.parametrize("name", FOREIGN)
 def test_code_of_a_pull_request_writes_its_own_folder_and_sees_no_other_run(chain: dict[str, Any], name: str) -> None:
     pod = template(chain, name)
-    own = {"collect-tests": "collect", "gpu-tests": "shards/{{inputs.parameters.shard}}", "cpu-tests": "shards/cpu"}[name]
+    own = {"collect-tests": "collect", "gpu-tests": "shards/{{inputs.parameters.shard}}", "cpu-tests": "shards/cpu"}[
+        name
+    ]
     mounts = {mount["mountPath"]: mount for mount in pod["container"]["volumeMounts"]}
     writable = {path for path, mount in mounts.items() if mount["name"] == "ci" and not mount.get("readOnly")}
     assert writable == {f"/mnt/ci/runs/{{{{workflow.uid}}}}/{own}"}
@@ -130,7 +132,9 @@ def test_a_pod_without_gpus_sees_none_even_on_a_gpu_node(chain: dict[str, Any], 
 
 
 @BOTH
-def test_infrastructure_is_retried_everywhere_but_where_a_dockerfile_chooses_the_exit_code(chain: dict[str, Any]) -> None:
+def test_infrastructure_is_retried_everywhere_but_where_a_dockerfile_chooses_the_exit_code(
+    chain: dict[str, Any],
+) -> None:
     for one in chain["spec"]["templates"]:
         pod = "container" in one or "script" in one
         assert bool(one.get("retryStrategy")) == (pod and one["name"] != "build-image")
@@ -169,7 +173,11 @@ def test_after_the_gate_commit_and_digest_come_from_outputs_never_from_parameter
 
 @BOTH
 def test_a_digest_that_a_dockerfile_made_up_is_never_evaluated(chain: dict[str, Any]) -> None:
-    used = [tag for tag in re.findall(r"\{\{.*?\}\}", json.dumps(template(chain, "main"))) if "outputs.parameters.digest" in tag]
+    used = [
+        tag
+        for tag in re.findall(r"\{\{.*?\}\}", json.dumps(template(chain, "main")))
+        if "outputs.parameters.digest" in tag
+    ]
     assert len(used) == 4  # collect, gpu, cpu, tag
     for tag in used:
         assert tag.startswith("{{=tasks['build-image'].outputs.parameters.digest matches '^sha256:[0-9a-f]{64}$' ? ")

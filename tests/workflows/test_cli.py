@@ -15,7 +15,9 @@ from workflows.cli import main
 
 def settings_file(folder: Path, **values: object) -> Path:
     path = folder / "gpu-ci.toml"
-    lines = [f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in values.items()]
+    lines = [
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in values.items()
+    ]
     path.write_text("\n".join([*(f"{key} = '{value}'" for key, value in REQUIRED.items()), *lines]) + "\n")
     return path
 
@@ -50,7 +52,9 @@ def test_lint_is_green_for_the_settings_and_red_for_a_file_with_a_mistake(
     assert "0 findings by our rules and Argo's schema; argo lint: not installed" in capsys.readouterr().out
     assert main(["render", "--settings", str(path), "-o", str(tmp_path / "out")]) == 0
     broken = tmp_path / "out" / "gpu-ci.yaml"
-    broken.write_text(broken.read_text().replace("depends: calculate-shards.Succeeded", "depends: find-changed.Succeeded"))
+    broken.write_text(
+        broken.read_text().replace("depends: calculate-shards.Succeeded", "depends: find-changed.Succeeded")
+    )
     assert main(["lint", "--settings", str(path), str(broken)]) == 1
     assert "does not depend on calculate-shards, so this hangs for ever" in capsys.readouterr().out
     broken.write_text("a: [")
@@ -82,7 +86,10 @@ def test_a_dry_run_says_what_would_run_and_what_it_would_take(tmp_path: Path) ->
     repo = tmp_path / "repo"
     repo.mkdir()
     git(repo, "init", "--quiet", "--initial-branch=main")
-    commit(repo, {"test_x.py": "def test_x(): pass\ndef test_y(): pass\n", "Dockerfile": "FROM x\n", "pytest.ini": "[pytest]\n"})
+    commit(
+        repo,
+        {"test_x.py": "def test_x(): pass\ndef test_y(): pass\n", "Dockerfile": "FROM x\n", "pytest.ini": "[pytest]\n"},
+    )
     git(repo, "checkout", "--quiet", "-b", "feature")
     commit(repo, {"src/kernel.cu": "1", "README.md": "1"})
     path = settings_file(tmp_path, gpu_paths=["src/*"], pytest_args=["."])

@@ -12,7 +12,7 @@ from workflows.pods import RETRY_EXPRESSION
         (RETRY_EXPRESSION, ["lastRetry.message", "lastRetry.status", "lastRetry.exitCode", "lastRetry.message"]),
         ("asInt(lastRetry.exitCode) == 75", ["lastRetry.exitCode"]),
         ("a['b-c'].d matches '^x$' ? a['b-c'].d : 'none'", ["a.b-c.d", "a.b-c.d"]),
-        ("not (x in [1, 2.5, \"y\"]) and true", ["x"]),
+        ('not (x in [1, 2.5, "y"]) and true', ["x"]),
         ("x not in []", ["x"]),
         ("!a || b && !c", ["a", "b", "c"]),
         ("'it\\'s' contains x", ["x"]),

@@ -39,7 +39,11 @@ def test_a_cluster_that_is_set_up_passes_every_check(served: tuple[ApiServer, Cl
 
 Damage = Callable[[ApiServer], Any]
 DAMAGES: list[tuple[Damage, str, str]] = [
-    (lambda s: s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]["items"].pop(), "CRDs", "taskresults"),
+    (
+        lambda s: s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]["items"].pop(),
+        "CRDs",
+        "taskresults",
+    ),
     (lambda s: s.objects.update({"/apis/apps/v1/namespaces/argo/deployments": {"items": []}}), "controller", "Argo v4"),
     (lambda s: s.objects.pop("/api/v1/namespaces/gpu-ci"), "namespace gpu-ci", "kubectl create namespace"),
     (
@@ -54,7 +58,11 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     (lambda s: s.allowed.discard(("gpu-ci-executor", "patch", "workflowtaskresults")), "may patch", "kubectl apply"),
     (lambda s: s.allowed.add(("gpu-ci", "get", "secrets")), "may not get secrets", "remove the binding"),
     (lambda s: s.objects.pop(f"{CORE}/secrets/gpu-ci-executor.service-account-token"), "Secret gpu-ci-ex", "apply -k"),
-    (lambda s: s.objects[f"{CORE}/secrets/gpu-ci-tag-registry"].update(type="Opaque"), "type Opaque", "docker-registry"),
+    (
+        lambda s: s.objects[f"{CORE}/secrets/gpu-ci-tag-registry"].update(type="Opaque"),
+        "type Opaque",
+        "docker-registry",
+    ),
     (lambda s: s.objects.pop(f"{CORE}/persistentvolumeclaims/mnt-ci"), "mnt-ci", "create it"),
     (
         lambda s: s.objects[f"{CORE}/persistentvolumeclaims/mnt-ci"]["spec"].update(accessModes=["ReadWriteOnce"]),
@@ -64,7 +72,11 @@ DAMAGES: list[tuple[Damage, str, str]] = [
     (lambda s: s.objects["/api/v1/nodes"]["items"].pop(), "11 of 11 matching nodes", "fewer nodes than shards"),
     (lambda s: s.objects["/api/v1/nodes"]["items"][0]["status"].update(allocatable={}), "0 of 12", "device plugin"),
     (lambda s: s.objects.pop("/v2/"), "registry 127.0.0.1", "404, which is no registry's answer"),
-    (lambda s: s.forbidden.add("/api/v1/nodes"), "nodes", "cannot be checked: listing nodes: the API server answers 403"),
+    (
+        lambda s: s.forbidden.add("/api/v1/nodes"),
+        "nodes",
+        "cannot be checked: listing nodes: the API server answers 403",
+    ),
 ]
 
 
@@ -96,7 +108,9 @@ def test_the_command_prints_a_line_for_each_check_and_its_code_says_whether_all_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     server, _ = served
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, server.url)))
+    monkeypatch.setattr(
+        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, server.url))
+    )
     text = (ROOT / "gpu-ci.toml").read_text()
     own = tmp_path / "gpu-ci.toml"
     image = f'image = "{server.url.removeprefix("http://")}/ml/training"'
@@ -116,7 +130,9 @@ def test_a_run_is_submitted_once_for_a_head(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     server, _ = served
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, server.url)))
+    monkeypatch.setattr(
+        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, server.url))
+    )
     sha = "0123456789abcdef0123456789abcdef01234567"
     argv = ["submit", "--settings", str(ROOT / "gpu-ci.toml"), "--pr", "123", "--sha", sha]
     assert main(argv) == 0

@@ -23,7 +23,9 @@ STORED = {
 
 def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return subprocess.run([sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(("folder", "source"), STORED.items())
@@ -43,7 +45,12 @@ def test_equal_settings_give_equal_texts_whatever_the_hash_seed() -> None:
     code = "from workflows.cli import main; main(['render'])"
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -55,7 +62,15 @@ def test_the_file_alone_prints_the_yaml_from_any_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
     assert kinds[0] == "WorkflowTemplate"
-    assert sorted(set(kinds)) == ["ConfigMap", "NetworkPolicy", "Role", "RoleBinding", "Secret", "ServiceAccount", "WorkflowTemplate"]
+    assert sorted(set(kinds)) == [
+        "ConfigMap",
+        "NetworkPolicy",
+        "Role",
+        "RoleBinding",
+        "Secret",
+        "ServiceAccount",
+        "WorkflowTemplate",
+    ]
 
 
 def test_kustomization_names_every_file(tmp_path: Path) -> None:
@@ -73,7 +88,9 @@ def test_a_stranger_among_the_manifests_is_not_installed_in_silence(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["old.yaml"]
 
 
-@pytest.mark.parametrize("text", ["y", "N", "on", "No", "null", "1e3", "0777", "1:30", "- a", "a: b", "{{x}}", "é", "a\nb"])
+@pytest.mark.parametrize(
+    "text", ["y", "N", "on", "No", "null", "1e3", "0777", "1:30", "- a", "a: b", "{{x}}", "é", "a\nb"]
+)
 def test_a_text_stays_a_text(text: str) -> None:
     written = dumps([{text: text}])
     assert yaml.safe_load(written) == {text: text}

@@ -56,7 +56,12 @@ class Simulation:
             words.append(str(script))
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "PYTHON"))}
         cwd = self.checkout if "workingDir" in main else self.folder
-        environment = {**inherited, **own, "HOME": str(self.folder), "PYTHONPATH": "" if "workingDir" in main else str(ROOT)}
+        environment = {
+            **inherited,
+            **own,
+            "HOME": str(self.folder),
+            "PYTHONPATH": "" if "workingDir" in main else str(ROOT),
+        }
         return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
     def words(self, words: list[str], parameters: dict[str, str]) -> list[str]:
@@ -115,7 +120,9 @@ def test_the_steps_fit_each_other_from_collection_to_the_verdict_and_its_retry(t
         assert all(name.startswith(own) for name in changed)
         return done.returncode, simulation.output("summary")
 
-    names = [one["name"] for one in task(chain, "shard", "gpu-run")["arguments"]["parameters"] if one["name"] != "image"]
+    names = [
+        one["name"] for one in task(chain, "shard", "gpu-run")["arguments"]["parameters"] if one["name"] != "image"
+    ]
     assert all(item.keys() == set(names) for item in items)
     ends = {item["shard"]: shard(**item) for item in items}
     (red,) = (name for name, (code, _) in ends.items() if code == 1)

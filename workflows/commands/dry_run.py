@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", metavar="BRANCH", help="default: the setting base_branch")
     parser.add_argument("--head", default="HEAD", metavar="REV", help="default: HEAD")
     parser.add_argument("--shards", type=int, metavar="N", help="default: the setting shards")
-    parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="an interpreter that has its tests'")
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="PROGRAM", help="an interpreter that has its tests'"
+    )
     parser.add_argument("--gpu-hour-price", type=float, metavar="P", help="adds the predicted cost")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the YAML here; default: print it last")
 

@@ -36,7 +36,9 @@ def main(args: argparse.Namespace) -> int:
     for finding in findings:
         print(finding)
     argo = argo_lint(texts)
-    print(f"{len(texts)} files, {len(findings)} findings by our rules and Argo's schema; argo lint: {argo or 'no complaint'}")
+    print(
+        f"{len(texts)} files, {len(findings)} findings by our rules and Argo's schema; argo lint: {argo or 'no complaint'}"
+    )
     return Exit.RED if findings or (argo and not argo.startswith("not installed")) else Exit.GREEN
 
 

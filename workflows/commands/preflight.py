@@ -54,7 +54,9 @@ def preflight(settings: Settings, cluster: Cluster) -> Iterator[Check]:
         yield from _guarded(look, settings, cluster)
 
 
-def _guarded(look: Callable[[Settings, Cluster], Iterator[Check]], settings: Settings, cluster: Cluster) -> Iterator[Check]:
+def _guarded(
+    look: Callable[[Settings, Cluster], Iterator[Check]], settings: Settings, cluster: Cluster
+) -> Iterator[Check]:
     """Yields the checks; one that the API server does not let us make is a failed one, and the others go on."""
     try:
         yield from look(settings, cluster)
@@ -103,15 +105,23 @@ def _rights(settings: Settings, cluster: Cluster) -> Iterator[Check]:
         good = cluster.can(verb, "workflowtaskresults", namespace, account=executor, group="argoproj.io")
         yield Check(good=good, what=f"{executor} may {verb} workflowtaskresults", todo="kubectl apply -k manifests/")
     # What the tests' account must not be able to do, should its token ever reach them.
-    for verb, resource, group in (("get", "secrets", ""), ("create", "pods", ""), ("update", "workflows", "argoproj.io")):
+    for verb, resource, group in (
+        ("get", "secrets", ""),
+        ("create", "pods", ""),
+        ("update", "workflows", "argoproj.io"),
+    ):
         bad = cluster.can(verb, resource, namespace, account=settings.name, group=group)
-        yield Check(good=not bad, what=f"{settings.name} may not {verb} {resource}", todo="remove the binding that lets it")
+        yield Check(
+            good=not bad, what=f"{settings.name} may not {verb} {resource}", todo="remove the binding that lets it"
+        )
 
 
 def _secrets(settings: Settings, cluster: Cluster) -> Iterator[Check]:
     token = f"{executor_name(settings)}.service-account-token"
     wanted = [(token, "kubernetes.io/service-account-token", "token", "kubectl apply -k manifests/")]
-    docker = "kubectl create secret docker-registry NAME --docker-server=... --docker-username=... --docker-password=..."
+    docker = (
+        "kubectl create secret docker-registry NAME --docker-server=... --docker-username=... --docker-password=..."
+    )
     for name in (settings.registry_secret, settings.tag_secret, *settings.image_pull_secrets):
         if name:
             wanted.append((name, "kubernetes.io/dockerconfigjson", ".dockerconfigjson", docker.replace("NAME", name)))
@@ -131,7 +141,9 @@ def _volume(settings: Settings, cluster: Cluster) -> Iterator[Check]:
     good = found is not None and found[0] == "Bound"
     yield Check(good=good, what=f"PersistentVolumeClaim {settings.pvc}{f' ({found[0]})' if found else ''}", todo=todo)
     shared = found is not None and "ReadWriteMany" in found[1]
-    yield Check(good=shared, what=f"{settings.pvc} is ReadWriteMany", todo="shards on several nodes write to it at once")
+    yield Check(
+        good=shared, what=f"{settings.pvc} is ReadWriteMany", todo="shards on several nodes write to it at once"
+    )
 
 
 def _nodes(settings: Settings, cluster: Cluster) -> Iterator[Check]:
@@ -151,4 +163,6 @@ def _registry(settings: Settings, cluster: Cluster) -> Iterator[Check]:
         Registry(host, insecure=settings.registry_insecure).check()
     except (RegistryError, InfrastructureError) as err:
         told = str(err)
-    yield Check(good=not told, what=f"registry {host}, from here", todo=f"{told}; is image right, and registry_insecure?")
+    yield Check(
+        good=not told, what=f"registry {host}, from here", todo=f"{told}; is image right, and registry_insecure?"
+    )

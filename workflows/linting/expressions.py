@@ -46,7 +46,9 @@ def _tokens(expression: str) -> list[_Token]:
     while expression[at:].strip():
         match = _TOKEN.match(expression, at)
         if match is None:
-            raise ExpressionError(f"at {at}: {expression[at:].strip()[:20]!r} is no token (`==` compares, `=` does not)")
+            raise ExpressionError(
+                f"at {at}: {expression[at:].strip()[:20]!r} is no token (`==` compares, `=` does not)"
+            )
         kind = match.lastgroup or ""
         found.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
@@ -116,7 +118,9 @@ class _Parser:
     def _name(self, first: _Token) -> None:
         if self._take("("):
             if first.text not in FUNCTIONS:
-                raise ExpressionError(f"at {first.at}: no function {first.text!r}; known: {', '.join(sorted(FUNCTIONS))}")
+                raise ExpressionError(
+                    f"at {first.at}: no function {first.text!r}; known: {', '.join(sorted(FUNCTIONS))}"
+                )
             self._list(")")
             return
         parts = [first.text]

@@ -8,11 +8,19 @@ from typing import Any
 from workflows.linting.document import Document, Finding, Tag, Template, tags
 
 _PREFIXES = ("workflow", "inputs", "outputs", "tasks", "item", "pod", "node", "retries", "lastRetry")
-_WORKFLOW = {"name", "namespace", "uid", "status", "duration", "serviceAccountName", "creationTimestamp", "priority", "failures"}
+_WORKFLOW = {
+    "name",
+    "namespace",
+    "uid",
+    "status",
+    "duration",
+    "serviceAccountName",
+    "creationTimestamp",
+    "priority",
+    "failures",
+}
 _ANYWHERE = _WORKFLOW - {"status", "duration", "failures"}
-RESULTS = frozenset(
-    {"Succeeded", "Failed", "Errored", "Skipped", "Omitted", "Daemoned", "AnySucceeded", "AllFailed"}
-)
+RESULTS = frozenset({"Succeeded", "Failed", "Errored", "Skipped", "Omitted", "Daemoned", "AnySucceeded", "AllFailed"})
 
 
 def references(document: Document) -> Iterator[Finding]:
@@ -26,9 +34,7 @@ def references(document: Document) -> Iterator[Finding]:
                 yield from _check_tag(document, template, task, tag)
 
 
-def _check_tag(
-    document: Document, template: Template, task: Mapping[str, Any] | None, tag: Tag
-) -> Iterator[Finding]:
+def _check_tag(document: Document, template: Template, task: Mapping[str, Any] | None, tag: Tag) -> Iterator[Finding]:
     if tag.error:
         yield Finding(rule="expression", place=tag.place, text=f"{tag.text} does not parse: {tag.error}")
     for name in tag.names:
@@ -46,7 +52,11 @@ def _complaint(
         return "prefix", f"{prefix!r} is no prefix that Argo knows: {', '.join(_PREFIXES)}"
     if prefix == "tasks":
         return _task_complaint(document, template, task, rest)
-    if prefix == "inputs" and rest.startswith("parameters.") and rest.split(".")[1] not in template.parameters("inputs"):
+    if (
+        prefix == "inputs"
+        and rest.startswith("parameters.")
+        and rest.split(".")[1] not in template.parameters("inputs")
+    ):
         return "undeclared", f"{template.name} has no such input; declare it"
     if prefix == "workflow":
         return _workflow_complaint(document, template, rest)

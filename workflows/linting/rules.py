@@ -41,7 +41,9 @@ def retry_expressions(document: Document) -> Iterator[Finding]:
             yield _finding("retry", template, f"the retry expression does not parse: {err}: {expression}")
             continue
         for name in unknown:
-            yield _finding("retry", template, f"the retry expression has {name}; known: {', '.join(sorted(_LAST_RETRY))}")
+            yield _finding(
+                "retry", template, f"the retry expression has {name}; known: {', '.join(sorted(_LAST_RETRY))}"
+            )
         if not str(strategy.get("limit") or "").isdigit():
             yield _finding("retry", template, "the retry strategy has no limit: it would go on for ever")
 
@@ -57,11 +59,17 @@ def task_count(document: Document) -> Iterator[Finding]:
 def literals(document: Document) -> Iterator[Finding]:
     """Yields resources that hold a template: such a manifest cannot be parsed."""
     for template in document.templates:
-        mains = [template.main or {}, *(template.body.get("initContainers") or []), *(template.body.get("sidecars") or [])]
+        mains = [
+            template.main or {},
+            *(template.body.get("initContainers") or []),
+            *(template.body.get("sidecars") or []),
+        ]
         for main in mains:
             for place, text in texts(main.get("resources") or {}, f"{template.place}.resources"):
                 if "{{" in text:
-                    yield Finding(rule="literal", place=place, text=f"{text}: resources take literals only (or podSpecPatch)")
+                    yield Finding(
+                        rule="literal", place=place, text=f"{text}: resources take literals only (or podSpecPatch)"
+                    )
 
 
 def object_names(document: Document) -> Iterator[Finding]:
@@ -101,11 +109,15 @@ def endings(document: Document) -> Iterator[Finding]:
             yield _finding("ending", template, "failFast on a template: the aggregation never runs")
         for name, task in template.tasks.items():
             if task.get("hooks") or task.get("onExit"):
-                yield _finding("ending", template, f"task {name} has a hook: a green one keeps `argo retry` from working")
+                yield _finding(
+                    "ending", template, f"task {name} has a hook: a green one keeps `argo retry` from working"
+                )
         if template.body.get("timeout"):
             yield _finding("ending", template, "timeout counts the waiting for a lock; use activeDeadlineSeconds")
         if template.main and not template.body.get("activeDeadlineSeconds"):
-            yield _finding("ending", template, "no activeDeadlineSeconds: `argo stop` kills nothing, its GPUs stay held")
+            yield _finding(
+                "ending", template, "no activeDeadlineSeconds: `argo stop` kills nothing, its GPUs stay held"
+            )
 
 
 def tokens(document: Document) -> Iterator[Finding]:
@@ -114,7 +126,9 @@ def tokens(document: Document) -> Iterator[Finding]:
     if spec.get("automountServiceAccountToken") is not False:
         yield Finding(rule="token", place=document.where, text="automountServiceAccountToken must be false")
     if not (spec.get("executor") or {}).get("serviceAccountName"):
-        yield Finding(rule="token", place=document.where, text="executor.serviceAccountName must name Argo's own account")
+        yield Finding(
+            rule="token", place=document.where, text="executor.serviceAccountName must name Argo's own account"
+        )
     for template in document.templates:
         if template.body.get("automountServiceAccountToken") or template.body.get("serviceAccountName"):
             yield _finding("token", template, "a template of ours takes no account of its own")
@@ -151,7 +165,9 @@ def untrusted_text(document: Document) -> Iterator[Finding]:
 def no_artifacts(document: Document) -> Iterator[Finding]:
     """Yields what turns a green node red where the controller has no artifact repository."""
     if document.spec.get("archiveLogs"):
-        yield Finding(rule="artifact", place=document.where, text="archiveLogs needs an artifact repository (artifacts = true)")
+        yield Finding(
+            rule="artifact", place=document.where, text="archiveLogs needs an artifact repository (artifacts = true)"
+        )
     for template in document.templates:
         if (template.body.get("outputs") or {}).get("artifacts"):
             yield _finding("artifact", template, "an output artifact needs an artifact repository (artifacts = true)")
