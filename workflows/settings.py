@@ -70,9 +70,7 @@ class Settings:
     cpu_tests_cpu: str = "8"  # request of cpu-tests; as many as the tested repository's setting cpu_slots
     cpu_tests_memory: str = "32Gi"
     collect_memory: str = "16Gi"
-    shard_deadline_seconds: int = (
-        14_400  # no shard's pod lives longer, whatever timeouts a pull request claims (a guess)
-    )
+    shard_deadline_seconds: int = 14_400  # no shard's pod lives longer, whatever its tests claim (four hours: a guess)
     grace_seconds: int = 120  # SIGTERM to SIGKILL: a session's fixtures (60 s) and flushing, twice
     gpu_node_selector: Mapping[str, str] = field(default_factory=dict)
     gpu_tolerations: tuple[Mapping[str, Any], ...] = ()
