@@ -1,12 +1,11 @@
 """Logs of Argo's pods that are still there, through the kubernetes client: its configuration and logins, our parser.
 
-The client is looked up by name when it is needed: only who asks for a cluster needs it (pip install kubernetes).
+The client is imported where it is needed: only who asks for a cluster needs it (pip install kubernetes).
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import io
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +26,7 @@ def connect(context: str | None = None) -> Any:
         WeightsError: the package is not there, or there is no cluster to ask.
     """
     try:
-        client = importlib.import_module("kubernetes.client")
-        config = importlib.import_module("kubernetes.config")
+        from kubernetes import client, config
     except ImportError as err:
         raise WeightsError(f"--from-argo needs the kubernetes client ({err}): pip install kubernetes") from err
     try:
@@ -109,11 +107,10 @@ class _Body(io.RawIOBase):
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    return (
-        importlib.import_module("kubernetes.client").ApiException,
-        importlib.import_module("urllib3.exceptions").HTTPError,
-        OSError,
-    )
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    return ApiException, HTTPError, OSError
 
 
 def _reason(err: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -249,6 +250,6 @@ def test_the_command_asks_the_cluster_of_the_kubeconfig(
 
 
 def test_without_the_client_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "kubernetes.client", None)
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(WeightsError, match="pip install kubernetes"):
         kube.connect()
