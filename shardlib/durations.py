@@ -77,7 +77,8 @@ def weigh(tests: Sequence[CollectedTest], durations: Mapping[str, float], *, unk
 
     An estimate is the median of the durations of the same function's other parameters, else of the same file's tests,
     else of the same mode's collected tests, else `unknown_seconds`. Durations of tests that are gone still serve the
-    estimates of their function and file. Milliseconds, never 0.
+    estimates of their function and file. Milliseconds, never 0: a duration of 0 is known to be a skip, and a test that
+    runs after all must not be killed after five times nothing.
     """
     ids = {test.id for test in tests}
     files = {test.file for test in tests}
@@ -86,7 +87,9 @@ def weigh(tests: Sequence[CollectedTest], durations: Mapping[str, float], *, unk
     by_id: dict[str, Weight] = {}
     for test in tests:
         if test.id in durations:
-            by_id[test.id] = Weight(ms=_weight_ms(durations[test.id]), source=WeightSource.KNOWN)
+            seconds = durations[test.id]
+            source = WeightSource.KNOWN if seconds > 0 else WeightSource.SKIPPED
+            by_id[test.id] = Weight(ms=_weight_ms(seconds), source=source)
         elif estimate is not None:
             by_id[test.id] = estimate(test)
     setup_ms = {key: round(s * 1000) for key, s in durations.items() if "::" not in key and key in files}

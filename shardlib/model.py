@@ -27,6 +27,7 @@ class WeightSource(str, Enum):
     """Where a weight comes from, from best to worst; all but KNOWN are estimates."""
 
     KNOWN = "known"
+    SKIPPED = "skipped"  # a duration of 0: whenever it was seen, it was skipped; what it takes if it runs is unknown
     FUNCTION = "function"  # median of the same function's other parameters
     FILE = "file"  # median of the same file's tests
     MODE = "mode"  # median of the same mode's tests

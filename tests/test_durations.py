@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.suites import data_folder
 from shardlib import durations
-from shardlib.durations import load, weigh
+from shardlib.durations import Weight, load, weigh
 from shardlib.errors import DurationsError
 from shardlib.model import CollectedTest, Mode, WeightSource
 
@@ -136,5 +136,16 @@ def test_weight_is_never_zero_and_every_test_has_one(suite: Suite) -> None:
     assert set(weights.by_id) == {test.id for test in suite.tests}
     assert all(weight.ms >= 1 for weight in weights.by_id.values())
     assert weights.known + weights.estimated == len(suite.tests)
-    known = {key for key, weight in weights.by_id.items() if weight.source is WeightSource.KNOWN}
-    assert known == {test.id for test in suite.tests if test.id in suite.durations}
+    known = {WeightSource.KNOWN, WeightSource.SKIPPED}
+    assert {key for key, weight in weights.by_id.items() if weight.source in known} == {
+        test.id for test in suite.tests if test.id in suite.durations
+    }
+
+
+def test_a_duration_of_0_is_known_but_says_nothing_of_what_the_test_takes_if_it_runs() -> None:
+    weights = weigh(
+        [a_test("f::skipped"), a_test("f::fast")], {"f::skipped": 0.0, "f::fast": 0.0001}, unknown_seconds=1
+    )
+    assert weights.by_id["f::skipped"] == Weight(ms=1, source=WeightSource.SKIPPED)
+    assert weights.by_id["f::fast"] == Weight(ms=1, source=WeightSource.KNOWN)
+    assert (weights.known, weights.estimated) == (2, 0)

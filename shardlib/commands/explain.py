@@ -19,6 +19,7 @@ _COMPARED = 20_000  # ids that difflib looks at: more would take minutes
 
 _SOURCES = {
     WeightSource.KNOWN: "known: it is in the durations file",
+    WeightSource.SKIPPED: "known: 0 in the durations file, since it was always skipped",
     WeightSource.FUNCTION: "estimated: the median of the same function's other parameters",
     WeightSource.FILE: "estimated: the median of the same file's tests",
     WeightSource.MODE: "estimated: the median of the same mode's tests",
@@ -79,6 +80,8 @@ def _limit_reason(timeout_seconds: float | None, source: WeightSource) -> str:
         return "pytest-timeout's limit and timeout_marker_margin_seconds"
     if source is WeightSource.KNOWN:
         return "timeout_factor times its weight, setup and start, at least min_timeout_seconds"
+    if source is WeightSource.SKIPPED:
+        return "max_test_seconds, since it was always skipped: what it takes if it runs is unknown"
     return "max_test_seconds, since its weight is an estimate"
 
 

@@ -10,10 +10,11 @@ from fnmatch import fnmatchcase
 from shardlib.errors import WeightsError
 from shardlib.escape import printable
 from shardlib.fields import short
-from shardlib.weights.proposal import Flag, Proposal
+from shardlib.weights.proposal import Flag, Proposal, TestWeight
 from shardlib.weights.review.compare import Review
 from shardlib.weights.review.words import day, percent, plural, seconds
 
+_SKIP_SECONDS = 0.05  # a longer one, after some work of its own, is weighed as what it takes
 _SHOWN = 10  # changes that a commit message names, the largest first
 
 
@@ -35,7 +36,7 @@ class Accepted:
     """The new file's content, and what became of keys: sorted ids.
 
     `held` are implausible keys that nobody said yes to, `estimated` those without a run: both keep their old value, or
-    stay out of the file.
+    stay out of the file. `skipped` are those in the file that every run skipped.
     """
 
     durations: Mapping[str, float]
@@ -44,6 +45,7 @@ class Accepted:
     removed: tuple[str, ...]
     held: tuple[str, ...]
     estimated: tuple[str, ...]
+    skipped: tuple[str, ...]
     unknown_kept: int
 
 
@@ -65,7 +67,7 @@ def accept(proposal: Proposal, current: Mapping[str, float], review: Review, cho
             f"run, such as {short(review.gone[0])}; say --keep-unknown or --drop-unknown"
         )
     result = {key: value for key, value in current.items() if key in ids or choices.keep_unknown is not False}
-    held, estimated = [], []
+    held, estimated, skipped = [], [], []
     for test in proposal.tests:
         if not _chosen(test.id, choices):
             continue
@@ -74,7 +76,8 @@ def accept(proposal: Proposal, current: Mapping[str, float], review: Review, cho
         elif test.id in review.implausible and test.id not in choices.yes:
             held.append(test.id)
         else:
-            result[test.id] = round(test.weight, 1)
+            skipped += [test.id] if Flag.SKIPPED in test.flags else []
+            result[test.id] = _as_written(test)
     return Accepted(
         durations={key: result[key] for key in sorted(result)},
         added=tuple(sorted(key for key in result if key not in current)),
@@ -82,6 +85,7 @@ def accept(proposal: Proposal, current: Mapping[str, float], review: Review, cho
         removed=tuple(sorted(key for key in current if key not in result)),
         held=tuple(held),
         estimated=tuple(estimated),
+        skipped=tuple(skipped),
         unknown_kept=sum(1 for key in review.gone if key in result),
     )
 
@@ -113,7 +117,9 @@ def summary(accepted: Accepted, current: Mapping[str, float], proposal: Proposal
     changes.sort(key=lambda change: (-abs(change[2] - change[1]), change[0]))
     if changes:
         lines += ["", "Largest changes:"]
-        lines += [f"  {seconds(before)} -> {seconds(after)}  {printable(key)}" for key, before, after in changes[:_SHOWN]]
+        lines += [
+            f"  {seconds(before)} -> {seconds(after)}  {printable(key)}" for key, before, after in changes[:_SHOWN]
+        ]
     for keys, what in (
         (accepted.held, "implausible, kept as they were (--yes KEY takes one)"),
         (accepted.estimated, "without a usable run, left to the plan's estimate"),
@@ -121,9 +127,22 @@ def summary(accepted: Accepted, current: Mapping[str, float], proposal: Proposal
         if keys:
             lines += ["", f"{plural(len(keys), 'key')} {what}:", *(f"  {printable(key)}" for key in keys[:_SHOWN])]
             lines += [f"  ... and {len(keys) - _SHOWN} more"] if len(keys) > _SHOWN else []
+    if accepted.skipped:
+        lines += ["", f"{plural(len(accepted.skipped), 'test')} skipped in every run."]
     if accepted.unknown_kept:
         lines += ["", f"{plural(accepted.unknown_kept, 'key')} in no run, kept."]
     return "\n".join(lines)
+
+
+def _as_written(test: TestWeight) -> float:
+    """Seconds as a person reads them: one decimal, two below 1 s, three below 0.1 s; at least a millisecond.
+
+    Thousands of tests of some milliseconds are seconds of a shard, which one decimal would make nothing. 0 is left for
+    tests that every run skipped: `plan` then knows that it does not know what they take if they run.
+    """
+    if Flag.SKIPPED in test.flags and test.weight < _SKIP_SECONDS:
+        return 0.0
+    return max(0.001, round(test.weight, 1 if test.weight >= 1 else 2 if test.weight >= 0.1 else 3))
 
 
 def _check(choices: Choices, keys: set[str], implausible: frozenset[str]) -> None:

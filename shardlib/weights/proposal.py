@@ -42,6 +42,7 @@ class Flag(str, Enum):
     UNIT = "unit"  # an observation of about 1000 times its median: milliseconds taken for seconds
     PLACEHOLDER = "placeholder"  # one number, again and again or for many tests: nobody measured it
     THIN = "thin"  # fewer than three observations
+    SKIPPED = "skipped"  # in every run: its weight is what the skip takes
     ESTIMATED = "estimated"  # no observation: its relatives' median
     UNSEEN = "unseen"  # not in the newest runs
 

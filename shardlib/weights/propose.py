@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from shardlib.weights.proposal import (
     SlowPod,
     TestWeight,
 )
-from shardlib.weights.rows import Bools, Floats
+from shardlib.weights.rows import Bools, Floats, quantile
 from shardlib.weights.usable import Fate
 
 THIN = 3  # observations; below, the error of a test with 20 % noise is 10 % and more
@@ -66,32 +66,40 @@ _SOURCES = {
 
 
 def propose(matrix: Matrix, found: Fit, settings: FitSettings) -> Proposal:
-    """Returns the proposal. A test without a usable observation gets its relatives' median; a setup without one, none."""
-    estimates = _estimates(matrix, found)
+    """Returns the proposal.
+
+    A test that was skipped in every run gets what its skips took; another one without a usable observation gets its
+    relatives' median, and a setup without one none.
+    """
     flags = _flags(matrix, found)
+    estimates = _estimates(matrix, found, np.flatnonzero(flags[Flag.ESTIMATED]).tolist())
+    skips = np.where(flags[Flag.SKIPPED][:, None] & np.isfinite(matrix.seconds), matrix.seconds, np.nan)
+    weight, p10, p90 = (
+        np.where(flags[Flag.SKIPPED], quantile(skips, share), fitted)
+        for share, fitted in ((0.5, found.weight), (0.1, found.p10), (0.9, found.p90))
+    )
     last_seen = _last_seen(np.isfinite(matrix.seconds))
     fates = _fate_counts(found)
     tests = []
     for row, node_id in enumerate(matrix.ids):
         estimate = estimates.get(node_id)
-        if found.samples[row] == 0 and estimate is None:
+        if np.isnan(weight[row]) and estimate is None:
             continue
         own = tuple(flag for flag in Flag if flags[flag][row])
-        weight = estimate[0] if estimate else _seconds(found.weight[row])
         tests.append(
             TestWeight(
                 id=node_id,
                 mode=matrix.modes[row],
-                weight=weight,
-                p10=weight if estimate else _seconds(found.p10[row]),
-                p90=weight if estimate else _seconds(found.p90[row]),
+                weight=estimate[0] if estimate else _seconds(weight[row]),
+                p10=estimate[0] if estimate else _seconds(p10[row]),
+                p90=estimate[0] if estimate else _seconds(p90[row]),
                 samples=int(found.samples[row]),
                 effective=round(float(found.effective[row]), 2),
                 scatter=round(float(found.scatter[row]), 4),
                 last_seen=int(last_seen[row]),
                 flags=own,
                 shift=_shift(found, row),
-                why=_why(matrix, found, row, fates[row]) if not estimate else f"no usable run; {_SOURCES[estimate[1]]}",
+                why=f"no usable run; {_SOURCES[estimate[1]]}" if estimate else _why(matrix, found, row, fates[row]),
                 history=tuple(_history(matrix, found, row)),
             )
         )
@@ -110,9 +118,9 @@ def propose(matrix: Matrix, found: Fit, settings: FitSettings) -> Proposal:
     )
 
 
-def _estimates(matrix: Matrix, found: Fit) -> dict[str, tuple[float, WeightSource]]:
-    """Weight and source of the tests that have no usable observation, as `plan` would estimate them."""
-    missing = [row for row in np.flatnonzero(found.samples == 0) if "::" in matrix.ids[row]]
+def _estimates(matrix: Matrix, found: Fit, rows: Sequence[int]) -> dict[str, tuple[float, WeightSource]]:
+    """Weight and source of the tests among these rows, as `plan` would estimate them."""
+    missing = [row for row in rows if "::" in matrix.ids[row]]
     if not missing:
         return {}
     known = {node_id: float(found.weight[row]) for row, node_id in enumerate(matrix.ids) if found.samples[row]}
@@ -133,6 +141,7 @@ def _flags(matrix: Matrix, found: Fit) -> dict[Flag, Bools]:
     failed = matrix.flags & (BIT["failed"] | BIT["retried"]) != 0
     reruns = ((matrix.flags & BIT["retried"] != 0).sum(axis=1) >= 2) & (found.samples >= 2)
     newest = ran[:, -UNSEEN_RUNS:].any(axis=1)
+    skipped = ran.any(axis=1) & (~ran | (fate == Fate.SKIPPED)).all(axis=1)
     return {
         Flag.SHIFTED: found.step != 0,
         Flag.FLAKY: found.two_speeds | suspects.fails_and_passes(failed, ran & (fate != Fate.SKIPPED)) | reruns,
@@ -141,7 +150,8 @@ def _flags(matrix: Matrix, found: Fit) -> dict[Flag, Bools]:
         Flag.UNIT: (fate == Fate.LIKE_ANOTHER_UNIT).any(axis=1),
         Flag.PLACEHOLDER: suspects.placeholders(judged, suspects.last_digit(judged)),
         Flag.THIN: (found.samples > 0) & (found.samples < THIN),
-        Flag.ESTIMATED: found.samples == 0,
+        Flag.SKIPPED: skipped,
+        Flag.ESTIMATED: (found.samples == 0) & ~skipped,
         Flag.UNSEEN: ~newest,
     }
 
@@ -160,13 +170,17 @@ def _fate_counts(found: Fit) -> list[list[int]]:
     """How often each fate befell each test's observations."""
     fate = found.usable.fate.astype(np.int64)
     keys = np.arange(len(fate))[:, None] * len(Fate) + fate
-    counts: list[list[int]] = np.bincount(keys.ravel(), minlength=fate.shape[0] * len(Fate)).reshape(-1, len(Fate)).tolist()
+    counts: list[list[int]] = (
+        np.bincount(keys.ravel(), minlength=fate.shape[0] * len(Fate)).reshape(-1, len(Fate)).tolist()
+    )
     return counts
 
 
 def _why(matrix: Matrix, found: Fit, row: int, fates: list[int]) -> str:
     """One sentence: what the weight is the mean of, and what does not count."""
     observed = sum(fates) - fates[Fate.ABSENT]
+    if fates[Fate.SKIPPED] == observed:
+        return f"skipped in all {observed} run{'s' if observed != 1 else ''}; the median of what the skips took"
     samples = int(found.samples[row])
     used = fates[Fate.USED] + fates[Fate.COLD_CORRECTED]
     text = f"mean of {samples} of {observed} observation{'s' if observed != 1 else ''}"

@@ -71,4 +71,3 @@ def scatter(values: Floats, centres: Floats) -> Floats:
     typical = sums.sum() / max(int(counts.sum()), 1)
     spread: Floats = 1.25 * (sums + PRIOR_VALUES * typical) / (counts + PRIOR_VALUES)
     return np.maximum(spread, LEAST_SCATTER)
-

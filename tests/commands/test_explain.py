@@ -24,10 +24,11 @@ def plan(tmp_path: Path) -> Plan:
         CollectedTest(id="a.py::test_one", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="a.py::test_two", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="b.py::test_limit\n", file="b.py", mode=Mode.CONCURRENT, gpus=1, timeout_seconds=7),
+        CollectedTest(id="a.py::test_skip", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="c.py::test_cpu", file="c.py", mode=Mode.CPU, gpus=0, why="default_mode"),
     )
     durations = tmp_path / "d.json"
-    durations.write_text('{"a.py": 3, "a.py::test_one": 5, "a.py::test_two": 4}')
+    durations.write_text('{"a.py": 3, "a.py::test_one": 5, "a.py::test_two": 4, "a.py::test_skip": 0}')
     collection = Collection(pytest=RUN, settings=Settings(startup_seconds=10), tests=tests)
     return make_plan(collection, shards=1, durations=durations)
 
@@ -37,7 +38,7 @@ def test_it_says_mode_weight_place_start_and_limit(plan: Plan) -> None:
     assert re.search(r"mode +isolated, 2 GPUs; by marker gpu", text)
     assert re.search(r"weight +4\.0 s, known", text)
     assert re.search(r"shard +01 of 2", text)
-    assert re.search(r"position +2 of 2 in the group, after 3\.0 s of the file's setup", text)
+    assert re.search(r"position +2 of 3 in the group, after 3\.0 s of the file's setup", text)
     assert re.search(r"start +18\.0 s after", text)  # start-up, setup, test_one
     assert re.search(r"limit +1m 00s.*timeout_factor", text)
 
@@ -46,6 +47,12 @@ def test_an_estimated_weight_and_its_limit_say_so(plan: Plan) -> None:
     text = explain(plan, "c.py::test_cpu")
     assert re.search(r"mode +cpu, no GPU; by default_mode", text)
     assert "unknown_seconds" in text
+    assert re.search(r"limit +30m 00s.*max_test_seconds", text)
+
+
+def test_a_test_that_was_always_skipped_has_the_limit_of_an_unknown_one(plan: Plan) -> None:
+    text = explain(plan, "a.py::test_skip")
+    assert re.search(r"weight +0\.0 s, known: 0 in the durations file", text)
     assert re.search(r"limit +30m 00s.*max_test_seconds", text)
 
 

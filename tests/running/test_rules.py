@@ -32,6 +32,7 @@ def group(*names: str, gpus: int = 1) -> Group:
         (100_000, WeightSource.KNOWN, None, 5 * 100 + 20 + 10),
         (1_000, WeightSource.FILE, None, 1800),  # an estimate
         (1_000, WeightSource.UNKNOWN, None, 1800),
+        (1, WeightSource.SKIPPED, None, 1800),  # if it runs after all
         (100_000, WeightSource.KNOWN, 40.0, 70),  # pytest-timeout acts first
     ],
 )

@@ -23,11 +23,18 @@ def accepted(tests: list[TestWeight], current: dict[str, float], **choices: obje
     return accept(proposal, current, compare(proposal, current, shards=2), Choices(**choices))  # type: ignore[arg-type]
 
 
-def test_weights_are_sorted_with_one_decimal_and_the_file_is_read_back(tmp_path: Path) -> None:
-    found = accepted([a_test("b::t", 1.26), a_test("a.py", 0.04), a_test(HOSTILE, 3.14159)], {})
+def test_weights_are_sorted_and_rounded_and_the_file_is_read_back(tmp_path: Path) -> None:
+    weights = {"b::t": 1.26, "a.py": 0.0432, HOSTILE: 3.14159, "b::half": 0.4567, "b::none": 0.0001}
+    found = accepted([a_test(key, weight) for key, weight in weights.items()], {})
     path = tmp_path / "d.json"
     path.write_text(dumps(found.durations), encoding="ascii")
-    assert durations.load(path) == {"a.py": 0.0, "b::t": 1.3, HOSTILE: 3.1}
+    assert durations.load(path) == {
+        "a.py": 0.043,
+        "b::half": 0.46,
+        "b::none": 0.001,
+        "b::t": 1.3,
+        HOSTILE: 3.1,
+    }
     keys = list(json.loads(path.read_text(encoding="ascii")))
     assert keys == sorted(keys)
 
@@ -69,6 +76,30 @@ def test_estimate_stays_out_of_the_file() -> None:
     found = accepted([a_test("a::t", 30.0, Flag.ESTIMATED, samples=0), a_test("b::t", 2.0)], {})
     assert found.durations == {"b::t": 2.0}
     assert found.estimated == ("a::t",)
+
+
+def test_only_a_test_that_every_run_skipped_is_0_in_the_file() -> None:
+    tests = [
+        *crowd(),
+        a_test("a::skip", 0.0003, Flag.SKIPPED, samples=0),
+        a_test("a::long_skip", 2.0, Flag.SKIPPED, samples=0),
+        a_test("a::fast", 0.0),
+    ]
+    found = accepted(tests, {})
+    assert found.durations["a::skip"] == 0.0
+    assert found.durations["a::long_skip"] == 2.0
+    assert found.durations["a::fast"] > 0
+    assert found.skipped == ("a::long_skip", "a::skip")
+    assert "2 tests skipped in every run." in summary(found, {}, proposal_of(*tests)).splitlines()
+
+
+def test_weight_in_use_is_not_given_up_for_skips_without_a_word() -> None:
+    tests = [*crowd(), a_test("a::skip", 0.0003, Flag.SKIPPED, samples=0)]
+    current = in_use(*crowd()) | {"a::skip": 0.8}
+    assert accepted(tests, current).held == ("a::skip",)
+    assert accepted(tests, current).durations["a::skip"] == 0.8
+    assert accepted(tests, current, yes=["a::skip"]).durations["a::skip"] == 0.0
+    assert accepted(tests, current | {"a::skip": 0.0}).held == ()
 
 
 @pytest.mark.parametrize(

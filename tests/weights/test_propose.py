@@ -62,11 +62,22 @@ def test_shift_is_told_with_its_run() -> None:
 def test_test_without_a_usable_run_gets_its_relatives_median(node_id: str, seconds: float, why: str) -> None:
     rows: dict[str, list[float | None]] = {f"f.py::g[{n}]": [v] * 6 for n, v in enumerate((3.0, 4.0, 5.0))}
     rows |= {f"d.py::t{n}": [6.0] * 6 for n in range(3)}
-    matrix = matrix_of({**rows, node_id: [0.0] * 6}, flags={(node_id, run): "skipped" for run in range(6)})
+    matrix = matrix_of({**rows, node_id: [0.0] * 6}, flags={(node_id, run): "crashed" for run in range(6)})
     test = proposed(matrix)[node_id]
     assert test.weight == pytest.approx(seconds, rel=0.01)
     assert test.why == why
     assert test.flags == (Flag.ESTIMATED,)
+
+
+def test_test_that_every_run_skipped_is_weighed_as_what_its_skips_took() -> None:
+    rows: dict[str, list[float | None]] = {**steady(), "a::t": [None, *[0.2] * 18, 0.4], "a::once": [3.0, *[0.0] * 19]}
+    flags = {("a::t", run): "skipped" for run in range(1, 20)} | {("a::once", run): "skipped" for run in range(1, 20)}
+    found = proposed(matrix_of(rows, flags=flags))
+    assert found["a::t"].weight == pytest.approx(0.2)
+    assert found["a::t"].flags == (Flag.SKIPPED,)
+    assert found["a::t"].why == "skipped in all 19 runs; the median of what the skips took"
+    assert found["a::once"].weight == pytest.approx(3.0, rel=0.05)
+    assert Flag.SKIPPED not in found["a::once"].flags
 
 
 def test_setup_without_a_usable_run_has_no_weight() -> None:

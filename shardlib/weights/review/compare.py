@@ -20,7 +20,7 @@ CHANGED_ERRORS = 3.0  # standard errors of the change
 BIG_SHARE = 0.01  # of a shard's load: a test of this size should be known better than by one or two runs
 IMPLAUSIBLE_FACTOR = 30.0  # between milliseconds and seconds lie 1000, between two machines hardly 5
 IMPLAUSIBLE_SECONDS = 4 * 3600.0  # of a single test (a guess: eight times the runner's own longest limit)
-_LEAST_SECONDS = 0.05  # smaller weights are rounded to 0.0 in the file: no ratio means anything
+_LEAST_SECONDS = 0.05  # smaller weights are mostly what a clock and a scheduler add: no ratio means anything
 _COMMON_TESTS = 10  # fewer tests say nothing about a factor that all share
 
 
@@ -118,6 +118,7 @@ def compare(proposal: Proposal, current: Mapping[str, float], *, shards: int) ->
         "flaky": flags[Flag.FLAKY],
         "timed out": flags[Flag.TIMED_OUT],
         "thin": flags[Flag.THIN],
+        "always skipped": flags[Flag.SKIPPED],
         "estimated": flags[Flag.ESTIMATED],
         "unseen lately": flags[Flag.UNSEEN],
         "implausible": concerns[Concern.IMPLAUSIBLE],
@@ -168,6 +169,9 @@ def _finding(test: TestWeight, old: float | None, factor: float, share: float) -
 
 def _implausible(test: TestWeight, old: float | None) -> Iterator[tuple[Concern, str, float]]:
     stake = abs(test.weight - (old or 0.0))
+    if Flag.SKIPPED in test.flags and old is not None and old >= max(_LEAST_SECONDS, CHANGED_FACTOR * test.weight):
+        yield Concern.IMPLAUSIBLE, "skipped in every run, but it has a weight: will it never run again?", stake
+        return
     if Flag.PLACEHOLDER in test.flags:
         yield Concern.IMPLAUSIBLE, "the same number again and again, or for many tests: was it measured?", stake
     if Flag.UNIT in test.flags and old is None:
@@ -180,9 +184,7 @@ def _implausible(test: TestWeight, old: float | None) -> Iterator[tuple[Concern,
             yield Concern.IMPLAUSIBLE, f"more than {IMPLAUSIBLE_FACTOR:.0f} times off the current weight", stake
 
 
-def _changed(
-    test: TestWeight, old: float | None, factor: float, share: float
-) -> Iterator[tuple[Concern, str, float]]:
+def _changed(test: TestWeight, old: float | None, factor: float, share: float) -> Iterator[tuple[Concern, str, float]]:
     """Changed beyond the common factor, by something that matters, and by more than noise; two speeds are no change."""
     if old is None or old < _LEAST_SECONDS or test.weight < _LEAST_SECONDS or not test.samples:
         return

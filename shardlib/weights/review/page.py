@@ -9,6 +9,7 @@ import html
 from collections.abc import Iterator, Sequence
 
 from shardlib.escape import printable
+from shardlib.weights.proposal import Flag
 from shardlib.weights.review import picture, summary
 from shardlib.weights.review.compare import Concern, Finding
 from shardlib.weights.review.style import STYLE
@@ -101,7 +102,8 @@ _LEGEND = (
 def _finding(finding: Finding, runs: int) -> str:
     test = finding.test
     badges = "".join(
-        f'<span class="badge {"bad" if concern in _GRAVE else ""}">{concern.value}</span>' for concern in finding.concerns
+        f'<span class="badge {"bad" if concern in _GRAVE else ""}">{concern.value}</span>'
+        for concern in finding.concerns
     )
     if finding.old is None:
         change = f"new, <b>{seconds(test.weight)}</b>"
@@ -137,10 +139,19 @@ def _lists(sheet: Sheet) -> Iterator[str]:
     if new and sheet.current_name:
         rows = [f"<td>{seconds(weights[key].weight)}<td>{weights[key].samples}<td>{_text(key)}" for key in new]
         yield from _list("New tests", "Not in the file in use; longest first.", "weight<th>runs<th>test", rows)
+    skipped = [test for test in sheet.proposal.tests if Flag.SKIPPED in test.flags]
+    if skipped:
+        skipped.sort(key=lambda test: (-test.weight, test.id))
+        rows = [f"<td>{seconds(test.weight)}<td>{_text(test.id)}" for test in skipped]
+        note = "Skipped in every run, and weighed as what the skip takes; longest first."
+        yield from _list("Always skipped", note, "weight<th>test", rows)
     if sheet.review.gone:
         rows = [f"<td>{_text(key)}" for key in sheet.review.gone]
         yield from _list(
-            "Gone tests", "In the file in use, but in no run: accept with --keep-unknown or --drop-unknown.", "test", rows
+            "Gone tests",
+            "In the file in use, but in no run: accept with --keep-unknown or --drop-unknown.",
+            "test",
+            rows,
         )
 
 

@@ -47,7 +47,9 @@ def age(sheet: Sheet) -> str:
         return f"{text}, of unknown age"
     text += f" from {day(min(whens))} to {day(max(whens))}"
     old = sheet.now - max(whens)
-    return f"{text}; the newest is {days(old)} old" + (": is this still the suite?" if old > OLD_DATA_DAYS * DAY else "")
+    return f"{text}; the newest is {days(old)} old" + (
+        ": is this still the suite?" if old > OLD_DATA_DAYS * DAY else ""
+    )
 
 
 def totals(sheet: Sheet) -> str:
