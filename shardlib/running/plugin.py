@@ -192,10 +192,10 @@ class WorkerPlugin:
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Streams each report as it happens, so that a process that dies later loses nothing."""
+        """Streams each failure as it happens, so that a process that dies later loses none; the rest may wait."""
         self._tries.add(report)
         fields = outcomes.report_fields(report, self._settings.max_detail_bytes)
-        self._events.send("report", id=report.nodeid, **fields)
+        self._events.send("report", later=not report.failed, id=report.nodeid, **fields)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:

@@ -35,14 +35,20 @@ class EventChannel:
         self._pid = os.getpid()
         self._identity = self._identify()
         self._torn = False
+        self._later = b""
 
-    def send(self, event: str, **fields: Any) -> None:
-        """Sends one event; a process forked by a test sends nothing."""
+    def send(self, event: str, *, later: bool = False, **fields: Any) -> None:
+        """Sends one event; a process forked by a test sends nothing.
+
+        `later` lets it travel with the next one: each write wakes the runner, which may have to share a core with us.
+        """
         if os.getpid() != self._pid:
             return
-        data = memoryview(json.dumps({"event": event, **fields}).encode("ascii") + b"\n")
-        if self._torn:
-            data = memoryview(b"\n" + data.tobytes())
+        self._later += json.dumps({"event": event, **fields}).encode("ascii") + b"\n"
+        if later:
+            return
+        data = memoryview(b"\n" + self._later if self._torn else self._later)
+        self._later = b""
         try:
             if self._identify() != self._identity:
                 os._exit(CHANNEL_LOST_STATUS)

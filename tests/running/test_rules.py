@@ -113,6 +113,18 @@ def test_a_forked_child_sends_nothing() -> None:
     os.close(read)
 
 
+def test_what_may_wait_travels_with_the_next_event() -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    channel = EventChannel(write)
+    channel.send("one", later=True)
+    with pytest.raises(BlockingIOError):
+        os.read(read, 1000)
+    channel.send("two")
+    assert os.read(read, 1000) == b'{"event": "one"}\n{"event": "two"}\n'
+    os.close(read)
+
+
 def test_simulated_memory_is_free_when_its_process_is_gone(tmp_path: Path) -> None:
     gpus = SimulatedGpus(2, tmp_path)
     (tmp_path / "1" / str(os.getpid())).write_text("5000")
