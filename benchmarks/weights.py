@@ -43,7 +43,9 @@ class Score:
     """One estimator on one history (or suite): means over its predictions, and their standard errors where told.
 
     `error` is the median absolute log ratio, `weighted_error` the time-weighted one, both without the common factor;
-    `bias` is that of the total; `gap` the realised makespan over the reference, minus 1.
+    `bias` is that of the total over all predictions of a history (a mean of ratios would be too high by the square of
+    the runs' own scatter: one fast run weighs more than a slow one), `seconds` that total; `gap` the realised makespan
+    over the reference, minus 1.
     """
 
     history: str
@@ -51,6 +53,7 @@ class Score:
     error: float
     weighted_error: float
     bias: float
+    seconds: float
     gap: float
     gap_error: float
 
@@ -161,7 +164,7 @@ def real(history: History, *, packings: int, most: int) -> Iterator[Score]:
             gaps = [realised(predicted, actual, packings) / bound - 1]
             scores[name].append(_score(history.name, name, predicted, actual, actual > LEAST_SECONDS, gaps))
     for several in scores.values():
-        yield _merged(several)
+        yield _merged(several, by_seconds=True)
 
 
 def realised(weights: Floats, actual: Floats, packings: int) -> float:
@@ -204,9 +207,7 @@ def _fold(seconds: Floats, step: Callable[[Floats, Floats], Floats]) -> Floats:
     return weight
 
 
-def _score(
-    history: str, name: str, predicted: Floats, actual: Floats, judged: Bools, gaps: Sequence[float]
-) -> Score:
+def _score(history: str, name: str, predicted: Floats, actual: Floats, judged: Bools, gaps: Sequence[float]) -> Score:
     ratio = np.log(predicted[judged] / actual[judged])
     off = np.abs(ratio - np.median(ratio))
     return Score(
@@ -215,26 +216,32 @@ def _score(
         error=float(np.median(off)),
         weighted_error=float(np.average(off, weights=actual[judged])),
         bias=float(predicted[judged].sum() / actual[judged].sum() - 1),
+        seconds=float(actual[judged].sum()),
         gap=float(np.mean(gaps)),
         gap_error=0.0,
     )
 
 
-def _merged(scores: Sequence[Score]) -> Score:
+def _merged(scores: Sequence[Score], *, by_seconds: bool = False) -> Score:
+    seconds = [score.seconds for score in scores]
     gaps = [score.gap for score in scores]
     return Score(
         history=scores[0].history,
         estimator=scores[0].estimator,
         error=float(np.mean([score.error for score in scores])),
         weighted_error=float(np.mean([score.weighted_error for score in scores])),
-        bias=float(np.mean([score.bias for score in scores])),
+        bias=float(np.average([score.bias for score in scores], weights=seconds if by_seconds else None)),
+        seconds=float(sum(seconds)),
         gap=float(np.mean(gaps)),
         gap_error=float(np.std(gaps) / np.sqrt(len(gaps))),
     )
 
 
 def _table(title: str, scores: Sequence[Score]) -> str:
-    lines = [f"{title}", f"  {'estimator':10} {'gap %':>7} {'+-':>5} {'vs ours':>8} {'error':>6} {'tw':>6} {'bias %':>7}"]
+    lines = [
+        f"{title}",
+        f"  {'estimator':10} {'gap %':>7} {'+-':>5} {'vs ours':>8} {'error':>6} {'tw':>6} {'bias %':>7}",
+    ]
     base = _merged([score for score in scores if score.estimator == OURS]).gap
     for name in ESTIMATORS:
         own = _merged([score for score in scores if score.estimator == name])

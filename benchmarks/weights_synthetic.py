@@ -137,9 +137,7 @@ def _first_in_worker(suite: Suite, worker_of: Ints, totals: Floats) -> Bools:
     return suite.starts_cold | (head & (longest[worker_of[suite.file]] == suite.file))
 
 
-def _observe(
-    suite: Suite, rng: np.random.Generator, run: int, effect: Floats, cold: Bools
-) -> tuple[Floats, Ints]:
+def _observe(suite: Suite, rng: np.random.Generator, run: int, effect: Floats, cold: Bools) -> tuple[Floats, Ints]:
     """One run's seconds and flags."""
     tests = len(suite.base)
     level = suite.base * np.where(suite.moved & (run >= suite.shift_run), suite.factor, 1.0)

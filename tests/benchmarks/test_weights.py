@@ -41,6 +41,16 @@ def test_perfect_weights_beat_shuffled_ones() -> None:
     assert weights.realised(rng.permutation(actual), actual, 3) > 1.1 * bound
 
 
+def test_bias_of_a_history_is_that_of_its_total() -> None:
+    judged = np.ones(2, dtype=bool)
+    scores = [
+        weights._score("h", "last", np.array([5.0, 5.0]), np.array(actual), judged, [0.0])
+        for actual in ([2.0, 3.0], [7.0, 8.0])
+    ]
+    assert [score.bias for score in scores] == pytest.approx([1.0, -1 / 3])
+    assert weights._merged(scores, by_seconds=True).bias == pytest.approx(0.0)
+
+
 def test_history_drops_what_was_carried_over_and_snapshots_that_measured_little(tmp_path: Path) -> None:
     days = ["2026-01-01", "2026-01-02", "2026-01-03"]
     document = {
