@@ -49,7 +49,9 @@ def two_way(log_seconds: Floats, pods: Ints, pod_runs: Ints) -> Effects:
     for turn in range(_ROUNDS):
         level = _means(rows, values - effect[pod], huber, tests)
         telling = level[rows] > np.log(_LEAST_SECONDS)
-        trust = huber / noise[rows] ** 2 * telling
+        trust = (1 / noise**2)[rows]  # in place from here on: an array of 5,000,000 more is 40 MB of fresh pages
+        trust *= huber
+        trust *= telling
         rest = values - level[rows]
         run_effect = _means(runs, rest - pod_effect[pod], trust, columns)
         run_effect -= np.median(run_effect)
@@ -60,9 +62,12 @@ def two_way(log_seconds: Floats, pods: Ints, pod_runs: Ints) -> Effects:
         before, effect = effect, run_effect[pod_runs] + pod_effect
         if turn and np.abs(effect - before).max(initial=0.0) < _SETTLED:  # the first is not yet robust
             break
-        gap = np.abs(rest - pod_effect[pod])
+        rest -= pod_effect[pod]
+        gap = np.abs(rest, out=rest)
         noise = _noise(rows, gap, tests)
-        huber = np.minimum(1.0, _HUBER * noise[rows] / np.maximum(gap, 1e-9))
+        huber = (_HUBER * noise)[rows]
+        huber /= np.maximum(gap, 1e-9, out=gap)
+        np.minimum(huber, 1.0, out=huber)
     return Effects(run=run_effect, pod=effect, pod_tests=np.bincount(pod[telling], minlength=len(pod_runs)))
 
 

@@ -79,7 +79,7 @@ def build(runs: Iterable[tuple[Head, Table]]) -> Matrix:
     pod_runs: list[int] = []
     for number, (head, table) in enumerate(runs):
         infos.append(RunInfo(run=head.run, when=head.when, kind=head.kind))
-        rows = [index.setdefault(node_id, len(index)) for node_id in table.id]
+        rows = _places(index, table.id)
         names, pod = _coded(table.pod)
         columns.append(_column(table, rows, len(pods) + pod))
         pods += names
@@ -87,6 +87,16 @@ def build(runs: Iterable[tuple[Head, Table]]) -> Matrix:
     if not index:
         raise WeightsError("the runs hold no test at all; were the logs those of a test run?")
     return _assemble(index, infos, columns, pods, pod_runs)
+
+
+def _places(index: dict[str, int], ids: Sequence[str]) -> list[int]:
+    """Each id's place in the index, which new ones join; all of a run's ids are mostly known."""
+    try:
+        return [*map(index.__getitem__, ids)]
+    except KeyError:
+        for node_id in ids:
+            index.setdefault(node_id, len(index))
+    return [*map(index.__getitem__, ids)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ def last_digit(seconds: Floats) -> float:
     units = []
     for column in seconds.T:
         values = column[np.isfinite(column)]
-        fits = (d for d in range(6) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9))
+        fits = (d for d in range(6) if np.abs(values - np.round(values, d)).max(initial=0.0) < 1e-9)
         units.append(10.0 ** -next(fits, 6) if len(values) else 1e-6)
     return max(units, default=1e-6)
 
