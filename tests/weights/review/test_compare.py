@@ -61,6 +61,7 @@ def test_test_of_two_speeds_is_flaky_and_not_changed_unless_its_level_shifted() 
         (a_test("a::t", 0.01), 8.0),
         (a_test("a::t", 5 * 3600.0), 4 * 3600.0),
         (a_test("a::t", 9.0, Flag.UNIT), None),
+        (a_test("a::t", 0.001, Flag.SKIPPED), 0.1),
     ],
 )
 def test_implausible_comes_first_and_needs_a_word(test: TestWeight, old: float | None) -> None:
@@ -87,6 +88,14 @@ def test_unsteady_and_thin_tests_are_worth_knowing_but_ask_for_nothing() -> None
     found = compare(proposal_of(*crowd(), *tests), in_use(*crowd(), *tests), shards=2)
     assert found.urgent == ()
     assert {finding.test.id for finding in found.chronic} == {"a::flaky", "a::thin"}
+
+
+@pytest.mark.parametrize("old", [None, 0.0, 0.001])
+def test_tests_that_every_run_skipped_are_counted_and_ask_for_nothing(old: float | None) -> None:
+    current = in_use(*crowd()) | ({} if old is None else {"a::t": old})
+    found = compare(proposal_of(*crowd(), a_test("a::t", 0.001, Flag.SKIPPED, samples=0)), current, shards=2)
+    assert found.findings == ()
+    assert found.counts["always skipped"] == 1
 
 
 def test_new_and_gone_are_named_and_counted() -> None:

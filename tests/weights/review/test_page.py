@@ -79,7 +79,8 @@ def test_nothing_to_look_at_is_said_in_one_line() -> None:
 
 @pytest.mark.parametrize("evil", [HOSTILE, "</code></p><img src=x onerror=alert(1)>.py::t", "a::${{ x }}\x00\udcff"])
 def test_hostile_text_stays_text(evil: str) -> None:
-    proposal = proposal_of(*crowd(), a_test(evil, 90.0, Flag.PLACEHOLDER), a_test(evil + "2", 4.0))
+    skipped = a_test(evil + "3", 0.0, Flag.SKIPPED)
+    proposal = proposal_of(*crowd(), a_test(evil, 90.0, Flag.PLACEHOLDER), a_test(evil + "2", 4.0), skipped)
     proposal = replace(
         proposal,
         runs=tuple(replace(run, run=f"{evil}{run.run}") for run in proposal.runs),
@@ -127,6 +128,14 @@ def test_page_and_terminal_show_the_worst_first_with_its_picture() -> None:
     assert terminal[0] == ("3 tests need a look; 1 of them is implausible and will not be accepted without --yes.")
     assert any(line.endswith(sparks(timed)) for line in terminal)
     assert sparks(timed) == "9999999tt9"
+
+
+def test_tests_that_every_run_skipped_are_named() -> None:
+    tests = [*crowd(), a_test("a::skip", 0.0, Flag.SKIPPED)]
+    text = page(sheet(proposal_of(*tests), in_use(*tests)))
+    assert "Always skipped" in text
+    assert "a::skip" in text
+    assert "Always skipped" not in page(sheet(proposal_of(*crowd()), in_use(*crowd())))
 
 
 def test_old_data_is_called_old() -> None:
