@@ -11,6 +11,10 @@ from hypothesis import settings
 # No deadline: the machines are shared. Derandomized, so that a red build repeats; `thorough` looks for new cases.
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
+# Our tests start pytests that must not think they were workers of the one that runs us.
+for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+    os.environ.pop(name, None)
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
