@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_perfect_weights_beat_shuffled_ones() -> None:
 
 
 def test_bias_of_a_history_is_that_of_its_total() -> None:
-    judged = np.ones(2, dtype=bool)
+    judged: Any = np.ones(2, dtype=bool)
     scores = [
         weights._score("h", "last", np.array([5.0, 5.0]), np.array(actual), judged, [0.0])
         for actual in ([2.0, 3.0], [7.0, 8.0])
