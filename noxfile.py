@@ -85,10 +85,9 @@ def _test_versions(session: nox.Session, pytest: str) -> None:
 def plugins(session: nox.Session, pytest: str) -> None:
     """Runs the tests marked `plugins` with what suites bring along installed, on two pytests: one needs pytest-subtests."""
     session.install("-e", ".[test,bench,plugins]", f"pytest=={pytest}")
-    marked = "plugins or versions" if pytest == ENDS[-1][1] else "plugins"
     # Off in our own pytest only: one would shuffle our tests, one warns of its defaults. The pytests under test have them.
     off = ["-p", "no:randomly", "-p", "no:asyncio"]
-    session.run("python", "-m", "pytest", "-m", marked, *off, *session.posargs)
+    session.run("python", "-m", "pytest", "-m", "plugins", *off, *session.posargs)
 
 
 @nox.session
