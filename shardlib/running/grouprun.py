@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shardlib.model import Group, PlannedTest
 
@@ -19,9 +19,7 @@ class GroupRun:
     group: Group
     left: list[str]
     barren_workers: int = 0
-    extra: set[str] = field(default_factory=set)
     seconds: float = 0.0
-    finished: int = 0
 
     @classmethod
     def of(cls, group: Group, tests: Iterable[str]) -> GroupRun:
@@ -31,7 +29,6 @@ class GroupRun:
     def finish(self, test: str, *, by_itself: bool) -> None:
         """Takes a test off; one that finished `by_itself` (not by its process's death) shows that workers can work."""
         self.left.remove(test)
-        self.finished += 1
         if by_itself:
             self.barren_workers = 0
 

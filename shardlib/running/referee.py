@@ -99,7 +99,7 @@ class Referee:
         kind = body.get("event")
         history: History = worker.state
         if kind == "ready":
-            self._ready(worker, body)
+            self._ready(worker)
         elif kind == "end_failed":
             self._ended_badly(worker, str(body.get("text")))
         elif history.now is None or (self.stopping and kind != "finish"):
@@ -121,7 +121,7 @@ class Referee:
             elif kind == "finish":
                 self._finished(worker, history.now, test, body)
 
-    def _ready(self, worker: Worker, body: dict[str, Any]) -> None:
+    def _ready(self, worker: Worker) -> None:
         self._ever_ready = True
         self._failed_starts = 0
         seconds = time.monotonic() - worker.started
