@@ -69,7 +69,6 @@ class WorkerPlugin:
         self._cache_dir = cache_dir
         self._started = started
         self._pid = os.getpid()
-        self._last_test: tuple[str, str] | None = None
         self._any_bad = False
         self._tries = outcomes.Tries()
         self._shared_seconds: dict[str, float] = {}
@@ -148,7 +147,6 @@ class WorkerPlugin:
         self._tries = outcomes.Tries()
         self._shared_seconds = {}
         self._fixture_depth = 0
-        self._last_test = None
         self._events.send("start", id=item.nodeid)
         retire = None
         result: dict[str, Any] = {}
@@ -168,7 +166,6 @@ class WorkerPlugin:
         elif retire is None and (session.shouldstop or session.shouldfail):
             retire = f"a plugin or test asked pytest to stop: {session.shouldstop or session.shouldfail}"
         self._events.send("finish", id=item.nodeid, **result, retire=retire)
-        self._last_test = (item.nodeid, result["outcome"])
         self._any_bad |= retire is not None or not Outcome(result["outcome"]).ok
         return retire is None
 
@@ -227,4 +224,4 @@ class WorkerPlugin:
             self._end_failed(f"pytest's exit status is {status} though no test failed: a plugin or a conftest.py did")
 
     def _end_failed(self, text: str) -> None:
-        self._events.send("end_failed", test=self._last_test, text=text[: self._settings.max_detail_bytes])
+        self._events.send("end_failed", text=text[: self._settings.max_detail_bytes])
