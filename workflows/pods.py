@@ -22,7 +22,7 @@ RETRY_EXPRESSION = (
 _RETRIES = 2
 
 _PROGRESS_TICK = "5s"  # how often the wait container passes ARGO_PROGRESS_FILE on; its own default is a minute
-_TOOLS_RESOURCES = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "4Gi"}}
+_TOOLS_MEMORY = ("512Mi", "4Gi")  # request and limit; planning a million tests takes 1 GiB
 _SMALL = m.ResourceRequirements.model_validate(
     {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 )
@@ -161,7 +161,7 @@ def tools(
         inputs=list(inputs),
         outputs=list(outputs),
         env=[m.EnvVar(name="HOME", value="/tmp"), *env],
-        resources=m.ResourceRequirements.model_validate(_TOOLS_RESOURCES),
+        resources=resources({"cpu": settings.tools_cpu, "memory": _TOOLS_MEMORY[0]}, {"memory": _TOOLS_MEMORY[1]}),
         volumes=[*ci[0], empty("tmp"), *volumes],
         volume_mounts=[*ci[1], mount("tmp", "/tmp"), *mounts],
         node_selector=dict(settings.cpu_node_selector) or None,

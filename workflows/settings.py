@@ -31,6 +31,7 @@ class Settings:
     kaniko_image: str  # the maintained fork, osscontainertools/kaniko, by digest
     allow_tags: bool = False  # accept the two by tag, for trying things out
     tools_user: int = 65532  # uid in CI tools pods, which /mnt/ci must be writable for (the image's own user)
+    tools_cpu: str = "500m"  # request of each pod of CI tools
 
     # The tested repository.
     git_url: str = "https://github.com"  # clones GIT_URL/OWNER/NAME.git
@@ -69,6 +70,7 @@ class Settings:
     gpu_memory: str = "512Gi"  # request and limit: shm and what the tests themselves take
     cpu_tests_cpu: str = "8"  # request of cpu-tests; as many as the tested repository's setting cpu_slots
     cpu_tests_memory: str = "32Gi"
+    collect_cpu: str = "1"  # request
     collect_memory: str = "16Gi"
     shard_deadline_seconds: int = 14_400  # no shard's pod lives longer, whatever its tests claim (four hours: a guess)
     grace_seconds: int = 120  # SIGTERM to SIGKILL: a session's fixtures (60 s) and flushing, twice

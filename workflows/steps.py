@@ -94,7 +94,9 @@ def collect_tests(settings: Settings) -> Container:
         env=[_no_gpus()],
         pod_security_context=pod,
         security_context=main,
-        resources=pods.resources({"cpu": "1", "memory": settings.collect_memory}, {"memory": settings.collect_memory}),
+        resources=pods.resources(
+            {"cpu": settings.collect_cpu, "memory": settings.collect_memory}, {"memory": settings.collect_memory}
+        ),
         init_containers=[pods.bring_shardlib(settings), pods.make_folder(settings, "collect")],
         volumes=pods.foreign_volumes(settings),
         volume_mounts=pods.run_mounts(settings, own="collect", plan=False),
