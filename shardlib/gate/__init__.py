@@ -1,0 +1,1 @@
+"""What stands between a pull request and the GPUs: GitHub asked, Argo told, check runs written."""
