@@ -72,6 +72,12 @@ class RegistryError(ShardlibError):
     exit_code = 18
 
 
+class GateError(ShardlibError):
+    """GitHub or Argo's server refuses what the gate asks for, or answers with something that cannot be relied upon."""
+
+    exit_code = 19
+
+
 class InfrastructureError(ShardlibError):
     """The node, not the tests, is at fault: worth another try elsewhere."""
 

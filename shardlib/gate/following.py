@@ -1,0 +1,151 @@
+"""What to do so that the cluster's runs fit a pull request as it is now. Pure.
+
+A delivery of a webhook says only that something happened; what to do follows from the state of both sides. So it does not
+matter in which order deliveries come, how often, or whether one is lost and the next look repairs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from shardlib.errors import GateError
+from shardlib.fields import Fields, short
+from shardlib.gate.runs import Run
+
+_SHA = re.compile(r"[0-9a-f]{40}")
+_MAX_LABELS = 1000  # GitHub takes 100 on a pull request
+
+
+class Stage(str, Enum):
+    """How far a run has come, as the gate sees it."""
+
+    AHEAD = "ahead"  # under way, and not at the gate yet
+    WAITING = "waiting"  # suspended at the gate
+    PAST = "past"  # under way, behind the gate
+    STOPPING = "stopping"  # told to stop, and not finished yet
+    CLOSED = "closed"  # finished without a verdict: the gate's deadline, refused by verify-gate, stopped anywhere
+    DONE = "done"  # finished, and not by the gate: green, red, or not needed
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still start something."""
+        return self in _FURTHEST_FIRST
+
+
+_FURTHEST_FIRST = (Stage.PAST, Stage.WAITING, Stage.AHEAD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedRun:
+    """A run and how far it has come."""
+
+    run: Run
+    stage: Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullState:
+    """A pull request now: whether it is open, its head's commit, and the names of its labels."""
+
+    open: bool
+    head: str
+    labels: frozenset[str]
+
+    @classmethod
+    def read(cls, body: object, where: str) -> PullState:
+        """Returns what GitHub's answer about a pull request says; GateError if it is not such an answer."""
+        fields = Fields(body, where, GateError)
+        state = fields.choice("state", ("open", "closed"))
+        head: Any = Fields(fields.raw("head"), f"{where}: head", GateError).text("sha", most=40)
+        if not _SHA.fullmatch(head):
+            raise GateError(f"{where}: head.sha is {short(head)}, expected 40 hexadecimal digits; is it GitHub's API?")
+        labels = [Fields(label, f"{where}: label", GateError) for label in fields.array("labels", most=_MAX_LABELS)]
+        return cls(open=state == "open", head=head, labels=frozenset(label.text("name", most=1000) for label in labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submit:
+    """Start a run of this head; one of its name that is there already is as good."""
+
+    sha: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Let a run that is suspended at the gate go on, to verify-gate: that decides."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryGate:
+    """Start a finished run again from the gate on, which suspends again."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """Stop a run, saying why."""
+
+    name: str
+    message: str
+
+
+Action = Submit | Resume | RetryGate | Stop
+
+
+def follow(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> list[Action]:
+    """Returns what is to be done now, stops first; nothing if the runs fit.
+
+    At most one run of the head stays, the one that came furthest, and none of a closed pull request. What ended behind
+    the gate, green or red, is left alone: starting that again is a person's decision.
+
+    Args:
+        pull: the pull request.
+        runs: all runs of it, in any order.
+        label: the label that opens the gate.
+    """
+    live = [one for one in runs if one.stage.live]
+    if not pull.open:
+        return _stops(live, "the pull request is closed")
+    current = _current(pull.head, runs)
+    keep = current.run.name if current else None
+    others = [one for one in live if one.run.sha != pull.head]
+    twins = [one for one in live if one.run.sha == pull.head and one.run.name != keep]
+    actions: list[Action] = [
+        *_stops(others, f"the head is {pull.head} now"),
+        *_stops(twins, f"{keep} is a run of this head already"),
+    ]
+    if current is None:
+        return [*actions, Submit(sha=pull.head)]
+    if label in pull.labels and current.stage is Stage.WAITING:
+        return [*actions, Resume(name=current.run.name)]
+    if label in pull.labels and current.stage is Stage.CLOSED:
+        return [*actions, RetryGate(name=current.run.name)]
+    return actions
+
+
+def must_wait(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> bool:
+    """Whether something is to be done for the head's run that cannot be done yet: it must reach the gate, or its end."""
+    current = _current(pull.head, runs)
+    wanted = pull.open and label in pull.labels
+    return wanted and current is not None and current.stage in (Stage.AHEAD, Stage.STOPPING)
+
+
+def _current(head: str, runs: Sequence[StagedRun]) -> StagedRun | None:
+    """Returns the run of the head that counts: the live one that came furthest, else one that stops, else the newest."""
+    own = sorted((one for one in runs if one.run.sha == head), key=lambda one: one.run.age_key)
+    for stage in (*_FURTHEST_FIRST, Stage.STOPPING):
+        for one in own:
+            if one.stage is stage:
+                return one
+    return own[-1] if own else None
+
+
+def _stops(runs: Sequence[StagedRun], message: str) -> list[Action]:
+    return [Stop(name=name, message=message) for name in sorted(one.run.name for one in runs)]

@@ -1,0 +1,273 @@
+"""`follow` against a small model of a cluster, in which actions have their effect and runs go on by themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlib.errors import GateError
+from shardlib.gate.following import (
+    Action,
+    PullState,
+    Resume,
+    RetryGate,
+    Stage,
+    StagedRun,
+    Stop,
+    Submit,
+    follow,
+    must_wait,
+)
+from shardlib.gate.runs import Phase, Run
+
+LABEL = "run-gpu-tests"
+A, B, C = ("a" * 40, "b" * 40, "c" * 40)
+EPOCH = datetime(2030, 1, 1, tzinfo=timezone.utc)
+
+
+def run(name: str, stage: Stage, sha: str = A, age: int = 0) -> StagedRun:
+    phase = Phase.RUNNING if stage.live or stage is Stage.STOPPING else Phase.FAILED
+    started = EPOCH + timedelta(seconds=age)
+    one = Run(name=name, uid=f"uid-{name}", pr="7", sha=sha, repository="o/r", phase=phase, started=started)
+    return StagedRun(run=one, stage=stage)
+
+
+def pull(*labels: str, head: str = A, open: bool = True) -> PullState:
+    return PullState(open=open, head=head, labels=frozenset(labels))
+
+
+def told(state: PullState, *runs: StagedRun) -> list[Action]:
+    return follow(state, runs, label=LABEL)
+
+
+@pytest.mark.parametrize("labels", [(), (LABEL,), ("other", LABEL)])
+def test_a_head_without_a_run_gets_one(labels: Sequence[str]) -> None:
+    assert told(pull(*labels)) == [Submit(sha=A)]
+    assert told(pull(*labels), run("old", Stage.DONE, sha=B)) == [Submit(sha=A)]
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_run_of_a_closed_pull_request_is_stopped_if_it_lives(stage: Stage) -> None:
+    expected = [Stop(name="x", message="the pull request is closed")] if stage.live else []
+    assert told(pull(LABEL, open=False), run("x", stage)) == expected
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_run_of_another_head_is_stopped_if_it_lives(stage: Stage) -> None:
+    stop = [Stop(name="x", message=f"the head is {A} now")] if stage.live else []
+    assert told(pull(LABEL), run("x", stage, sha=B)) == [*stop, Submit(sha=A)]
+
+
+@pytest.mark.parametrize(
+    ("stage", "labelled", "unlabelled"),
+    [
+        (Stage.AHEAD, [], []),
+        (Stage.WAITING, [Resume(name="x")], []),
+        (Stage.PAST, [], []),
+        (Stage.STOPPING, [], []),
+        (Stage.CLOSED, [RetryGate(name="x")], []),
+        (Stage.DONE, [], []),
+    ],
+)
+def test_what_the_label_does_depends_on_how_far_the_run_is(
+    stage: Stage, labelled: list[Action], unlabelled: list[Action]
+) -> None:
+    assert told(pull(LABEL), run("x", stage)) == labelled
+    assert told(pull(), run("x", stage)) == unlabelled
+    assert told(pull("other"), run("x", stage)) == unlabelled
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_one_waits_for_a_run_on_its_way_to_the_gate_or_to_its_end_and_for_nothing_else(stage: Stage) -> None:
+    expected = stage in (Stage.AHEAD, Stage.STOPPING)
+    assert must_wait(pull(LABEL), [run("x", stage)], label=LABEL) == expected
+    assert not must_wait(pull(), [run("x", stage)], label=LABEL)
+    assert not must_wait(pull(LABEL, open=False), [run("x", stage)], label=LABEL)
+    assert not must_wait(pull(LABEL, head=B), [run("x", stage)], label=LABEL)
+
+
+def test_of_two_runs_of_a_head_the_one_that_came_further_stays() -> None:
+    runs = [run("old", Stage.AHEAD, age=0), run("new", Stage.PAST, age=9)]
+    assert told(pull(LABEL), *runs) == [Stop(name="old", message="new is a run of this head already")]
+    same = [run("old", Stage.WAITING, age=0), run("new", Stage.WAITING, age=9)]
+    assert told(pull(), *same) == [Stop(name="new", message="old is a run of this head already")]
+
+
+def test_a_run_that_a_person_resubmitted_is_the_one_that_counts() -> None:
+    runs = [run("old", Stage.CLOSED, age=0), run("resubmitted", Stage.WAITING, age=9)]
+    assert told(pull(LABEL), *runs) == [Resume(name="resubmitted")]
+    ended = [run("old", Stage.CLOSED, age=0), run("resubmitted", Stage.DONE, age=9)]
+    assert told(pull(LABEL), *ended) == []
+
+
+stages = st.sampled_from(list(Stage))
+heads = st.sampled_from([A, B, C])
+pulls = st.builds(
+    PullState, open=st.booleans(), head=heads, labels=st.sets(st.sampled_from([LABEL, "other"])).map(frozenset)
+)
+clusters = st.lists(st.tuples(stages, heads, st.integers(0, 3)), max_size=6).map(
+    lambda items: [run(f"run-{number}", *item) for number, item in enumerate(items)]
+)
+
+
+class Cluster:
+    """Runs by name. Leaves out time: what is told to stop has stopped when somebody looks again, unless `slow`."""
+
+    def __init__(self, runs: Sequence[StagedRun] = ()) -> None:
+        self.runs = {one.run.name: one for one in runs}
+
+    def act(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Submit):
+                name = f"gpu-ci-7-{action.sha[:12]}"
+                self.runs.setdefault(name, run(name, Stage.AHEAD, action.sha, len(self.runs) + 10))
+                continue
+            before = self.runs[action.name]
+            expected = {
+                Resume: {Stage.WAITING},
+                RetryGate: {Stage.CLOSED},
+                Stop: {Stage.AHEAD, Stage.WAITING, Stage.PAST},
+            }
+            assert before.stage in expected[type(action)]
+            after = {Resume: Stage.PAST, RetryGate: Stage.WAITING, Stop: Stage.CLOSED}[type(action)]
+            self.runs[action.name] = dataclasses.replace(before, stage=after)
+
+    def settle(self, state: PullState) -> None:
+        """Looks and acts until there is nothing to do."""
+        for _ in range(4):
+            actions = follow(state, list(self.runs.values()), label=LABEL)
+            if not actions:
+                return
+            self.act(actions)
+        raise AssertionError("it never came to rest")
+
+    def reach_the_gate(self) -> None:
+        for name, one in self.runs.items():
+            if one.stage is Stage.AHEAD:
+                self.runs[name] = dataclasses.replace(one, stage=Stage.WAITING)
+
+    def live(self) -> list[StagedRun]:
+        return [one for one in self.runs.values() if one.stage.live]
+
+
+def check(cluster: Cluster, state: PullState) -> None:
+    live = cluster.live()
+    assert len(live) <= (1 if state.open else 0)
+    assert all(one.run.sha == state.head for one in live)
+    if state.open:
+        assert any(one.run.sha == state.head for one in cluster.runs.values())
+        if LABEL in state.labels:
+            assert all(one.stage is not Stage.WAITING for one in live)
+
+
+@given(pulls, clusters)
+def test_acting_comes_to_rest_with_at_most_one_live_run_of_the_head_and_none_of_a_closed_one(
+    state: PullState, runs: list[StagedRun]
+) -> None:
+    cluster = Cluster(runs)
+    cluster.settle(state)
+    check(cluster, state)
+    assert follow(state, list(cluster.runs.values()), label=LABEL) == []
+
+
+@given(pulls, clusters, st.randoms(use_true_random=False))
+def test_the_order_in_which_runs_are_listed_changes_nothing(
+    state: PullState, runs: list[StagedRun], random: Any
+) -> None:
+    shuffled = list(runs)
+    random.shuffle(shuffled)
+    assert follow(state, shuffled, label=LABEL) == follow(state, runs, label=LABEL)
+
+
+@given(pulls, clusters)
+def test_no_run_gets_two_actions_and_nothing_behind_the_gate_of_the_head_is_touched(
+    state: PullState, runs: list[StagedRun]
+) -> None:
+    actions = follow(state, runs, label=LABEL)
+    names = [action.name for action in actions if not isinstance(action, Submit)]
+    assert len(set(names)) == len(names)
+    untouched = {one.run.name for one in runs if one.stage in (Stage.DONE, Stage.STOPPING)}
+    assert not untouched & set(names)
+
+
+def labelled(state: PullState) -> PullState:
+    return dataclasses.replace(state, labels=frozenset({LABEL}))
+
+
+EVENTS: dict[str, Any] = {
+    "push a": lambda state: dataclasses.replace(state, head=A),
+    "push b": lambda state: dataclasses.replace(state, head=B),
+    "label": labelled,
+    "unlabel": lambda state: dataclasses.replace(state, labels=frozenset()),
+    "close": lambda state: dataclasses.replace(state, open=False),
+    "reopen": lambda state: dataclasses.replace(state, open=True),
+    "a look": lambda state: state,  # a delivery that is late, or comes twice
+    "runs go on": None,
+}
+
+
+@given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=30))
+def test_whatever_happens_and_whichever_deliveries_are_late_or_lost_the_last_look_makes_it_right(
+    events: list[str],
+) -> None:
+    state, cluster = pull(), Cluster()
+    for event in events:
+        if event == "runs go on":
+            cluster.reach_the_gate()
+        else:
+            state = EVENTS[event](state)
+        if event == "a look":
+            cluster.settle(state)
+            check(cluster, state)
+    cluster.settle(state)
+    cluster.reach_the_gate()
+    cluster.settle(state)
+    check(cluster, state)
+
+
+@given(st.lists(st.sampled_from(["label", "unlabel"]), min_size=1, max_size=300))
+def test_a_burst_of_label_flips_makes_one_run(flips: list[str]) -> None:
+    state, cluster = pull(), Cluster()
+    for flip in flips:
+        state = EVENTS[flip](state)
+        cluster.settle(state)
+        cluster.reach_the_gate()
+    assert len(cluster.runs) == 1
+
+
+def answer(**fields: Any) -> dict[str, Any]:
+    return {"state": "open", "head": {"sha": A, "ref": "x"}, "labels": [{"name": LABEL}], "title": "{{x}}", **fields}
+
+
+def test_of_github_s_answer_state_head_and_labels_are_read() -> None:
+    assert PullState.read(answer(), "pulls/7") == pull(LABEL)
+    assert PullState.read(answer(state="closed", labels=[]), "pulls/7") == pull(open=False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        answer(state="merged"),
+        answer(state=None),
+        answer(head=None),
+        answer(head={"sha": A[:39]}),
+        answer(head={"sha": "A" * 40}),
+        answer(head={"sha": 7}),
+        answer(labels=None),
+        answer(labels=[LABEL]),
+        answer(labels=[{"name": None}]),
+        answer(labels=[{}]),
+    ],
+)
+def test_an_answer_that_is_not_what_it_must_be_is_refused(body: Any) -> None:
+    with pytest.raises(GateError, match="pulls/7"):
+        PullState.read(body, "pulls/7")
