@@ -96,7 +96,8 @@ def test_of_two_runs_of_a_head_the_one_that_came_further_stays() -> None:
     runs = [run("old", Stage.AHEAD, age=0), run("new", Stage.PAST, age=9)]
     assert told(pull(LABEL), *runs) == [Stop(name="old", message="new is a run of this head already")]
     same = [run("old", Stage.WAITING, age=0), run("new", Stage.WAITING, age=9)]
-    assert told(pull(), *same) == [Stop(name="new", message="old is a run of this head already")]
+    for listed in (same, same[::-1]):
+        assert told(pull(), *listed) == [Stop(name="new", message="old is a run of this head already")]
 
 
 def test_a_run_that_a_person_resubmitted_is_the_one_that_counts() -> None:
@@ -176,13 +177,11 @@ def test_acting_comes_to_rest_with_at_most_one_live_run_of_the_head_and_none_of_
     assert follow(state, list(cluster.runs.values()), label=LABEL) == []
 
 
-@given(pulls, clusters, st.randoms(use_true_random=False))
+@given(pulls, clusters.flatmap(lambda runs: st.tuples(st.just(runs), st.permutations(runs))))
 def test_the_order_in_which_runs_are_listed_changes_nothing(
-    state: PullState, runs: list[StagedRun], random: Any
+    state: PullState, lists: tuple[list[StagedRun], list[StagedRun]]
 ) -> None:
-    shuffled = list(runs)
-    random.shuffle(shuffled)
-    assert follow(state, shuffled, label=LABEL) == follow(state, runs, label=LABEL)
+    assert follow(state, lists[0], label=LABEL) == follow(state, lists[1], label=LABEL)
 
 
 @given(pulls, clusters)
