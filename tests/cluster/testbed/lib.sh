@@ -118,6 +118,32 @@ init_pid() {
   done | head -n 1
 }
 
+join_cgroup() {
+  local hierarchy
+  for hierarchy in $(cgroup_hierarchies); do
+    echo 0 >"$hierarchy/$CGROUP/daemons/cgroup.procs" # 0: the writer itself
+  done
+}
+
+# start_daemon NAME: all its descriptors are its own, so that a caller that reads `up` through a pipe sees the end of it.
+start_daemon() {
+  local name=$1 init
+  init=$(init_pid)
+  [ -n "$init" ] || die "the testbed's process 1 is gone; see $LOGS/init.log"
+  (
+    join_cgroup
+    cd "$RUN"
+    # shellcheck disable=SC2016
+    exec nsenter --target "$init" --mount --net --pid --wd="$RUN" -- setsid --fork \
+      bash -c 'echo $$ >"pid/$1"; code=0; eval "$(cat "command/$1")" || code=$?; echo $code >"exit/$1"' _ "$name"
+  ) >>"$LOGS/$name.log" 2>&1 </dev/null {LOCK_FD}>&-
+}
+
+# kill_daemon NAME: as a crash would, with all that it started; containers are containerd's and go on.
+kill_daemon() {
+  nsenter --target "$(init_pid)" --pid --mount -- kill -KILL -- "-$(cat "$RUN/pid/$1")"
+}
+
 # dead_daemons: the names of those that ended; each one's wrapper leaves its exit status.
 dead_daemons() { (cd "$RUN/exit" 2>/dev/null && find . -type f -printf '%f\n' | paste -sd ' ') || true; }
 
