@@ -14,7 +14,7 @@ numba = pytest.importorskip("numba", reason="the numba wheel is not installed he
 
 
 # Several simulated threads print at once, and now and then their lines mix: under plain pytest as well.
-_RACY = {f"numba/cuda/tests/cudapy/test_print.py::TestPrint::{name}" for name in ("test_cuhello", "test_string")}
+RACY = {f"numba/cuda/tests/cudapy/test_print.py::TestPrint::{name}" for name in ("test_cuhello", "test_string")}
 
 
 @pytest.mark.slow
@@ -28,10 +28,10 @@ def test_each_test_of_numba_ends_as_under_plain_pytest(tmp_path: Path) -> None:
     plain = suite.plain(*arguments)
     ran = suite.sharded(*arguments, shards=2, gpus=2, workers=2)
     assert ran.tests.keys() == plain.keys()
-    assert {i: o for i, o in ran.outcomes.items() if i not in _RACY} == {i: o for i, o in plain.items() if i not in _RACY}
-    assert {entry["outcome"] for entry in ran.entries if entry["id"] in _RACY} <= {"passed", "failed"}
+    assert {i: o for i, o in ran.outcomes.items() if i not in RACY} == {i: o for i, o in plain.items() if i not in RACY}
+    assert {entry["outcome"] for entry in ran.entries if entry["id"] in RACY} <= {"passed", "failed"}
     bad = {node_id for node_id, (outcome, _) in ran.outcomes.items() if outcome in ("failed", "error")}
-    assert len(bad - _RACY) == 10  # helpers that are collected for their names: "fixture 'r' not found"
+    assert len(bad - RACY) == 10  # helpers that are collected for their names: "fixture 'r' not found"
     assert ran.code == 1
     assert all(f"{node_id} " in ran.output for node_id in bad)
 
