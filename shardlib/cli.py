@@ -41,6 +41,7 @@ _COMMANDS = {
     "find-changed": _Command(help="say whether a head changes files that the GPU tests are for"),
     "tag-image": _Command(help="let a tag name an image's digest, which may come from another repository"),
     "conclude": _Command(help="report how a workflow ended, from what the run's folder holds"),
+    "check": _Command(help="say on GitHub how far a workflow is with a commit"),
     "weights": _Command(help="turn logs of past runs into the durations file: collect, fit, review, accept"),
 }
 
