@@ -1,0 +1,191 @@
+"""Builds by the executor as a program: context from a git server, image to a registry, no root needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.kaniko.filesystem import MARKER
+from tests.cluster.kaniko.images import DOCKER, OCI
+from tests.kaniko.conftest import LOGIN, Execute, Registry, Repository
+
+
+def log_in(folder: Path, registry: Registry, login: str = LOGIN) -> None:
+    (folder / "docker").mkdir()
+    auth = base64.b64encode(login.encode()).decode()
+    (folder / "docker" / "config.json").write_text(json.dumps({"auths": {registry.host: {"auth": auth}}}))
+
+
+def ended(done: subprocess.CompletedProcess[str], code: int, *messages: str) -> None:
+    assert done.returncode == code, done.stderr
+    for message in messages:
+        assert message in done.stderr
+
+
+@pytest.mark.parametrize("kind", [OCI, DOCKER])
+def test_an_image_is_built_at_a_commit_and_pushed(
+    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path, kind: str
+) -> None:
+    log_in(tmp_path, registry)
+    name = "oci" if kind == OCI else "docker"
+    base = registry.put_base(f"{name}-base", kind, {"base/file": b"base"})
+    dockerfile = f"""ARG BASE={base}
+    FROM $BASE
+    ARG WHO=nobody
+    ENV LEVEL="$LEVEL and $WHO" OTHER=$WHO
+    WORKDIR sub
+    USER 7:8
+    COPY --chown=5 file ./
+    COPY tree /there
+    LABEL mine=$OTHER
+    ENTRYPOINT ["/program"]
+    """
+    sha = repository.commit({"Dockerfile": dockerfile, "file": "tested", "tree/leaf": "leaf"})
+    repository.commit({"Dockerfile": "FROM scratch\nRUN later\n"})
+    repository.git("reset", "--quiet", "--hard", sha)  # the later commit is on no branch that a clone gets
+    later = repository.git("rev-parse", "HEAD@{1}")
+    destinations = [f"{registry.host}/{name}:{one}" for one in (sha, "other")]
+    digest_file = tmp_path / "outputs" / "digest"
+    done = execute(
+        f"--context={repository.context}#{sha}",
+        *(f"--destination={one}" for one in destinations),
+        f"--digest-file={digest_file}",
+        "--build-arg=WHO=me",
+        "--label=org.example.sha=" + sha,
+        "--insecure",
+        "--insecure-pull",
+        "--cache=true",
+        f"--cache-repo={registry.host}/{name}/cache",
+        "--push-retry=3",
+        **repository.variables,
+    )
+    ended(done, 0, "Skipping unpacking as no commands require it.", f"Pushed {registry.host}/{name}@sha256:")
+    manifest, config, digest = registry.image(name, sha)
+    assert digest_file.read_text() == digest == registry.image(name, "other")[2]
+    assert manifest["mediaType"] == kind
+    own = config["config"]
+    assert own["Env"] == ["PATH=/usr/bin:/bin", "LEVEL=base and me", "OTHER=me"]
+    assert (own["WorkingDir"], own["User"], own["Entrypoint"]) == ("/base/sub", "7:8", ["/program"])
+    assert own["Labels"] == {"mine": "me", "org.example.sha": sha}
+    assert "Cmd" not in own  # the base's arguments, for another program
+    files = registry.files(name, sha)
+    assert sorted(files) == ["base/file", "base/sub", "base/sub/file", "there/leaf"]
+    assert [(files[one].uid, files[one].gid) for one in ("base/sub/file", "there/leaf")] == [(5, 0), (7, 8)]
+    assert files["base/sub"].isdir()
+    mounted = f"/v2/{name}/blobs/uploads/?mount={manifest['layers'][0]['digest'].replace(':', '%3A')}&from={name}-base"
+    assert mounted in registry.log.read_text()
+    ended(
+        execute(
+            f"--context={repository.context}#{later}",
+            "--no-push",
+            **repository.variables,
+            KANIKO_DIR=str(tmp_path / "2"),
+        ),
+        1,
+        "refusing to unpack over /",  # so it did fetch the commit that no branch has
+    )
+
+
+def test_a_stage_may_start_from_another(
+    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
+) -> None:
+    log_in(tmp_path, registry)
+    sha = repository.commit(
+        {
+            "one/Other": "FROM scratch AS unused\nRUN never\nFROM scratch AS first\nCOPY a /a\nENV X=1\n"
+            "FROM first\nCOPY a /b\nCMD echo $X\n",
+            "one/a": "a",
+        }
+    )
+    done = execute(
+        f"--context={repository.context}#{sha}",
+        "--context-sub-path=one",
+        "--dockerfile=Other",
+        f"--destination={registry.host}/stages",
+        f"--insecure-registry={registry.host}",
+        **repository.variables,
+    )
+    ended(done, 0, "Building stage 'first' [idx: '2', base-idx: '1']")
+    _, config, _ = registry.image("stages", "latest")
+    assert config["config"] == {"Env": ["X=1"], "Cmd": ["/bin/sh", "-c", "echo $X"]}
+    assert sorted(registry.files("stages", "latest")) == ["a", "b"]
+    assert len(config["history"]) == 4
+
+
+def test_run_is_refused_outside_of_the_image(
+    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
+) -> None:
+    assert not MARKER.exists()
+    base = registry.put_base("run-base", OCI, {"x": b""})
+    log_in(tmp_path, registry)
+    sha = repository.commit({"Dockerfile": f"FROM {base}\nRUN touch {tmp_path}/ran\n"})
+    done = execute(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
+    ended(done, 1, "refusing to unpack over /: /kaniko/.in-image is not there")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_login_that_is_missing_or_wrong_fails_before_the_build(
+    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
+) -> None:
+    sha = repository.commit({"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})
+    arguments = [f"--context={repository.context}#{sha}", f"--destination={registry.host}/refused", "--insecure"]
+    ended(execute(*arguments, **repository.variables), 1, "checking push permission", "no login for it")
+    log_in(tmp_path, registry, "build:wrong")
+    again = execute(*arguments, **repository.variables, KANIKO_DIR=str(tmp_path / "2"))
+    ended(again, 1, "checking push permission", "401")
+    assert "Building stage" not in again.stderr
+
+
+def test_a_base_that_is_not_there_fails(
+    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
+) -> None:
+    log_in(tmp_path, registry)
+    sha = repository.commit({"Dockerfile": f"FROM {registry.host}/nothing:1\nENV A=1\n"})
+    done = execute(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
+    ended(done, 1, "error building image", "MANIFEST_UNKNOWN")
+
+
+def test_a_repository_wants_its_token(repository: Repository, execute: Execute) -> None:
+    sha = repository.commit({"Dockerfile": "FROM scratch\nENV A=1\n"})
+    arguments = [f"--context={repository.context}#{sha}", "--no-push"]
+    ended(execute(*arguments, GIT_PULL_METHOD="http", GIT_TOKEN="other"), 1, "git clone", "could not read Username")
+    by_password = {"GIT_USERNAME": "x-access-token", "GIT_PASSWORD": "let-me-in"}
+    ended(execute(*arguments, GIT_PULL_METHOD="http", **by_password), 0)
+
+
+def test_https_is_the_pull_method_unless_told_otherwise(repository: Repository, execute: Execute) -> None:
+    done = execute(f"--context={repository.context}", "--no-push", GIT_TOKEN="let-me-in")
+    ended(done, 1, "git clone", "https://127.0.0.1")
+
+
+def test_a_branch_and_a_folder_are_contexts_too(repository: Repository, execute: Execute, tmp_path: Path) -> None:
+    repository.commit({"Dockerfile": "FROM scratch\nENV A=1\n"})
+    repository.git("branch", "other")
+    repository.commit({"Dockerfile": "FROM scratch\nNONSENSE A\n"})
+    ended(execute(f"--context={repository.context}#refs/heads/other", "--no-push", **repository.variables), 0)
+    main = execute(
+        f"--context={repository.context}#main", "--no-push", **repository.variables, KANIKO_DIR=str(tmp_path / "2")
+    )
+    ended(main, 1, "dockerfile parse error on line 2: unknown instruction: NONSENSE")
+    ended(execute(f"--context=dir://{repository.folder}", "--no-push"), 1, "NONSENSE")
+    ended(execute("--context=s3://bucket/x", "--no-push"), 1, "the stand-in does not implement it")
+    ended(execute("--context=nfs://x", "--no-push"), 1, "unknown build context prefix provided")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (["--no-such"], {}, "Error: unknown flag: --no-such"),
+        (["--no-push", "--tar-path=x"], {}, "--tar-path: Kaniko has this flag"),
+        (["--no-push"], {"FF_KANIKO_COPY_AS_ROOT": "1"}, "FF_KANIKO_COPY_AS_ROOT is set"),
+        (["--no-push", "--dockerfile=none"], {}, "please provide a valid path to a Dockerfile"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_1_and_says_why(
+    execute: Execute, tmp_path: Path, arguments: list[str], variables: dict[str, str], message: str
+) -> None:
+    ended(execute(f"--context={tmp_path}", *arguments, **variables), 1, message)
