@@ -12,7 +12,12 @@ collect_ignore_glob = [] if find_spec("jwt") else ["test_*.py"]
 if find_spec("jwt"):
     from tests.gate.github_server import GitHubServer
 
-    @pytest.fixture
-    def server() -> Iterator[GitHubServer]:
+    @pytest.fixture(scope="session")
+    def running_server() -> Iterator[GitHubServer]:
         with GitHubServer() as running:
             yield running
+
+    @pytest.fixture
+    def server(running_server: GitHubServer) -> GitHubServer:
+        running_server.reset()
+        return running_server

@@ -91,13 +91,17 @@ class GitHubServer(ThreadingHTTPServer):
     def __init__(self, host: str = "127.0.0.1", port: int = 0, *, prefix: str = "") -> None:
         super().__init__((host, port), _Handler)
         self.prefix = prefix  # "/api/v3" on an Enterprise Server
+        self.lock = threading.RLock()
+        self.reset()
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    def reset(self) -> None:
+        """Forgets everything, as if it had just been started."""
         self.state = State()
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.tokens: dict[str, tuple[str, float]] = {USER_TOKEN: ("user", float("inf"))}
         self.token_seconds = 3600.0
-        self.lock = threading.RLock()
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     @property
     def url(self) -> str:
@@ -309,6 +313,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: GitHubServer
     protocol_version = "HTTP/1.1"
     timeout = 60
+    disable_nagle_algorithm = True  # headers and body are two writes: the second would wait for the first one's ACK
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlib.errors import GateError
@@ -360,6 +360,7 @@ ACTIONS = st.sampled_from(
 )
 
 
+@settings(max_examples=50)
 @given(actions=st.lists(ACTIONS, max_size=12), same_second=st.sets(st.integers(0, 11), max_size=4))
 def test_whatever_people_do_only_a_head_that_a_writer_labelled_last_opens(
     actions: list[str], same_second: set[int]
