@@ -19,7 +19,11 @@ _MAX_REASON_BYTES = 64 << 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's options."""
     check_options.add_subject(parser, required=True)
-    parser.add_argument("--state", choices=STATES, required=True, help="what to say")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--state", choices=STATES, help="what to say")
+    what.add_argument(
+        "--outputs", type=Path, metavar="DIR", help="instead: what find-changed or verify-gate wrote, which says it"
+    )
     parser.add_argument(
         "--reason-file", type=Path, metavar="FILE", help="with `refused`: the gate's reason, as verify-gate wrote it"
     )
@@ -32,19 +36,38 @@ def main(args: argparse.Namespace) -> int:
     return Exit.GREEN
 
 
-def _check(args: argparse.Namespace) -> Check:
-    if args.reason_file is not None and args.state != "refused":
-        raise UsageError(f"--reason-file goes with --state refused, not {args.state}")
-    if args.state == "waiting":
+def _check(args: argparse.Namespace) -> Check | None:
+    state, reason = args.state, args.reason_file
+    if args.outputs is not None:
+        state, reason = _state(args.outputs), args.outputs / "reason"
+    elif reason is not None and state != "refused":
+        raise UsageError(f"--reason-file goes with --state refused, not {state}")
+    if state == "waiting":
         return checks.waiting(args.label)
-    if args.state == "not-needed":
+    if state == "not-needed":
         return checks.not_needed()
-    if args.state == "refused":
-        return checks.refused(_reason(args.reason_file))
-    return checks.running()
+    if state == "refused":
+        return checks.refused(_reason(reason))
+    return checks.running() if state == "running" else None
+
+
+def _state(outputs: Path) -> str | None:
+    """Returns what a step's outputs mean: find-changed says what is needed, verify-gate passes the commit on or not.
+
+    None if it failed before it wrote any.
+    """
+    needed = _reason(outputs / "gpu-code")
+    if needed == "false":
+        return "not-needed"
+    if needed:  # `labelled` is there where there is a gate; what that finds it says itself, in seconds
+        return "waiting" if _reason(outputs / "labelled") else "running"
+    if not _reason(outputs / "reason"):
+        return None
+    return "running" if _reason(outputs / "sha") else "refused"
 
 
 def _reason(path: Path | None) -> str:
     """Returns what the gate wrote; empty if it came to no reason, which must not keep the check from being concluded."""
+    """Returns a small file's text; empty if there is none."""
     data = safefiles.read_bytes(path.parent, (path.name,), limit=_MAX_REASON_BYTES) if path is not None else None
     return "" if data is None else data.decode("utf-8", "replace").strip()
