@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from shardlib.errors import Exit, InfrastructureError, UsageError
+from shardlib.errors import Exit, InfrastructureError, ShardlibError, UsageError
 from shardlib.escape import printable
+from shardlib.gate import names
 from shardlib.parameters import write_parameters
 
 TOKEN_VARIABLE = "SHARDLIB_GIT_TOKEN"  # its value comes from a Secret
 
-_SHA = re.compile(r"[0-9a-f]{40}")
-_PR = re.compile(r"[0-9]{1,9}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*/[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SHOWN = 20
+_SUBMODULE = "160000"  # git's mode of one
+_NOTHING = "000000"  # before it was added, after it was deleted
+_PATIENCE_SECONDS = 60.0  # for GitHub; a label that cannot be read is waited for, which costs little
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOB",
         help="files that the GPU tests are for (`*` crosses `/`); default: all",
     )
+    parser.add_argument("--github-api", metavar="URL", help="where to ask whether the head is approved already")
+    parser.add_argument("--credentials", type=Path, metavar="DIR", help="as verify-gate's; --github-api needs it")
+    parser.add_argument("--label", default="run-gpu-tests", metavar="NAME", help="what approves (default: %(default)s)")
     parser.add_argument(
-        "--parameters", type=Path, metavar="DIR", help="write gpu-code (true or false), sha, pr, repo: a file for each"
+        "--parameters",
+        type=Path,
+        metavar="DIR",
+        help="write gpu-code and labelled (true or false), sha, pr, repo: a file for each",
     )
 
 
@@ -48,8 +55,8 @@ def main(args: argparse.Namespace) -> int:
     if args.clone is None:
         changed = changed_files(args.checkout, args.base, args.head)
     else:
-        _check("--repository", args.repository, _REPOSITORY, "OWNER/NAME")
-        _check("--head", args.head, _SHA, "a commit's 40 hexadecimal digits")
+        names.check("--repository", args.repository, names.REPOSITORY)
+        names.check("--head", args.head, names.SHA)
         with tempfile.TemporaryDirectory(prefix="shardlib-") as folder:
             url = f"{args.clone.rstrip('/')}/{args.repository}.git"
             clone(url, Path(folder), base=args.base, sha=args.head, token=os.environ.get(TOKEN_VARIABLE))
@@ -58,17 +65,54 @@ def main(args: argparse.Namespace) -> int:
     for line in explain(changed, touched):
         print(line)
     if args.parameters:
-        _check("--pr", args.pr, _PR, "a pull request's number")
-        _check("--head", args.head, _SHA, "a commit's 40 hexadecimal digits")
-        _check("--repository", args.repository, _REPOSITORY, "OWNER/NAME")
-        values = {"gpu-code": "true" if touched else "false", "sha": args.head, "pr": args.pr, "repo": args.repository}
-        write_parameters(args.parameters, values)
+        values = {
+            "gpu-code": "true" if touched else "false",
+            "sha": names.check("--head", args.head, names.SHA),
+            "pr": names.check("--pr", args.pr, names.NUMBER),
+            "repo": names.check("--repository", args.repository, names.REPOSITORY),
+        }
+        labelled = bool(touched) and args.github_api is not None and _labelled(args)
+        write_parameters(args.parameters, {**values, "labelled": "true" if labelled else "false"})
     return Exit.GREEN
 
 
+def _labelled(args: argparse.Namespace) -> bool:
+    """Whether there is nothing to wait for, since the head is approved already; verify-gate asks again.
+
+    A label from before the last push is none here: going on with it would make verify-gate refuse, and the run red, where
+    a person only has to look and put the label again. Forks are verify-gate's to refuse: no label would help there.
+    """
+    # Imported here: a machine that only looks at changed files needs nothing for GitHub.
+    from shardlib.gate.approval import Question, decide
+    from shardlib.gate.github import connect
+    from shardlib.gate.reading import read_facts
+
+    question = Question(repository=args.repository, pr=int(args.pr), sha=args.head, label=args.label, allow_forks=True)
+    try:
+        if args.credentials is None:
+            raise UsageError("--credentials is missing: --github-api needs it")
+        github = connect(args.github_api, args.credentials, patience_seconds=_PATIENCE_SECONDS)
+        reasons = decide(question, read_facts(github, question)).reasons
+    except ShardlibError as err:
+        reasons = (f"whether it is approved cannot be read: {err}",)
+    for reason in reasons:
+        print(f"waits for the label: {printable(reason, 1000)}")
+    return not reasons
+
+
 def matching(files: Sequence[str], globs: Sequence[str]) -> list[str]:
-    """Returns those of the files that a glob matches, in their order; `*` crosses `/`."""
-    return [file for file in files if any(fnmatchcase(file, glob) for glob in globs)]
+    """Returns those of the files that a glob matches, in their order; `*` crosses `/`.
+
+    What changed inside a submodule is not known here, so one counts if a glob could match anything in it.
+    """
+    return [file for file in files if any(_matches(file, glob) for glob in globs)]
+
+
+def _matches(file: str, glob: str) -> bool:
+    if not file.endswith("/"):
+        return fnmatchcase(file, glob)
+    literal = re.split(r"[*?\[]", glob, maxsplit=1)[0]
+    return fnmatchcase(file[:-1], glob) or literal.startswith(file) or (literal != glob and file.startswith(literal))
 
 
 def explain(changed: Sequence[str], touched: Sequence[str]) -> list[str]:
@@ -80,7 +124,9 @@ def explain(changed: Sequence[str], touched: Sequence[str]) -> list[str]:
 
 
 def changed_files(checkout: Path, base: str, head: str) -> tuple[str, ...]:
-    """Returns the files that differ between the merge base and the head, sorted; of a renamed file both names.
+    """Returns what differs between the merge base and the head, sorted; of a renamed file both names.
+
+    A submodule is its path with a `/` behind it, which no file's name can have.
 
     Raises:
         UsageError: no checkout, an unknown revision, or no common ancestor (a shallow clone may lack it).
@@ -92,9 +138,16 @@ def changed_files(checkout: Path, base: str, head: str) -> tuple[str, ...]:
             f"{checkout}: no merge base of {base!r} and {head!r}: {err}; fetch both, and a shallow clone's history "
             "(git fetch --unshallow)"
         ) from err
-    # Renames as a deletion and an addition: finding them needs the files' content, and both names count anyway.
-    output = _git(checkout, "diff", "--name-only", "-z", "--no-renames", "--end-of-options", ancestor, head)
-    return tuple(sorted(name for name in output.split("\0") if name))
+    # Renames as a deletion and an addition: finding them needs the files' content, and both names count anyway. A
+    # submodule counts whatever .gitmodules wants ignored, and diff-tree, unlike diff, whatever the user has configured.
+    options = ["-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none"]
+    fields = _git(checkout, "diff-tree", *options, "--end-of-options", ancestor, head).split("\0")
+    changed = set()
+    for modes, name in zip(fields[::2], fields[1::2], strict=False):  # `:100644 160000 ...`, then the name
+        before, after = modes.removeprefix(":").split(" ")[:2]
+        changed |= {name} if {before, after} - {_SUBMODULE, _NOTHING} else set()
+        changed |= {f"{name}/"} if _SUBMODULE in (before, after) else set()
+    return tuple(sorted(changed))
 
 
 def clone(url: str, folder: Path, *, base: str, sha: str, token: str | None = None) -> None:
@@ -132,9 +185,3 @@ def _git(folder: Path, *arguments: str, environment: Mapping[str, str] | None = 
         told = printable(complaint[-1]) if complaint else f"exit {done.returncode}"
         raise InfrastructureError(f"git {arguments[0]}: {told}")
     return done.stdout.decode("utf-8", "surrogateescape")
-
-
-def _check(option: str, value: str | None, pattern: re.Pattern[str], expected: str) -> None:
-    """Refuses what is not exactly what it must be: these values become parts of manifests and URLs."""
-    if value is None or not pattern.fullmatch(value):
-        raise UsageError(f"{option} {value!r}: expected {expected}")

@@ -66,6 +66,90 @@ def test_more_files_than_an_interface_would_list_are_all_found(checkout: Path) -
     assert len(changed_files(checkout, "main", "HEAD")) == 3501
 
 
+def test_what_the_branch_takes_over_from_main_by_a_merge_does_not_count(checkout: Path) -> None:
+    git(checkout, "merge", "--quiet", "main", "--message", "merge")
+    assert changed_files(checkout, "main", "HEAD") == ("docs/page.md",)
+    commit(checkout, {"src/gpu/kernel.cu": "mine"})
+    assert changed_files(checkout, "main", "HEAD") == ("docs/page.md", "src/gpu/kernel.cu")
+
+
+def test_a_head_that_main_holds_already_changes_nothing(checkout: Path) -> None:
+    assert changed_files(checkout, "HEAD", "main~1") == ()
+
+
+def test_a_change_that_is_taken_back_is_none_and_a_mode_is_a_change(checkout: Path) -> None:
+    commit(checkout, {"src/gpu/kernel.cu": "3"})
+    commit(checkout, {"src/gpu/kernel.cu": "1"})
+    assert changed_files(checkout, "main", "HEAD") == ("docs/page.md",)
+    (checkout / "src" / "gpu" / "kernel.cu").chmod(0o755)
+    commit(checkout, {})
+    assert changed_files(checkout, "main", "HEAD") == ("docs/page.md", "src/gpu/kernel.cu")
+
+
+def submodule(checkout: Path, path: str, target: str) -> None:
+    """Records a submodule at a commit, without a repository behind it."""
+    git(checkout, "update-index", "--add", "--cacheinfo", f"160000,{target * 40},{path}")
+    git(checkout, "commit", "--quiet", "--message", "submodule")
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_submodule_counts_whatever_the_branch_or_the_user_wants_ignored(checkout: Path, configured: bool) -> None:
+    ignoring = '[submodule "x"]\n\tpath = third_party/x\n\turl = ./x\n\tignore = all\n'
+    git(checkout, "checkout", "--quiet", "main")
+    (checkout / ".gitmodules").write_text(ignoring)
+    git(checkout, "add", ".gitmodules")
+    submodule(checkout, "third_party/x", "a")
+    git(checkout, "checkout", "--quiet", "-b", "bump")
+    submodule(checkout, "third_party/x", "b")
+    if configured:
+        git(checkout, "config", "diff.ignoreSubmodules", "all")
+        git(checkout, "config", "diff.relative", "true")
+    assert changed_files(checkout, "main", "HEAD") == ("third_party/x/",)
+    assert changed_files(checkout / "docs", "main", "HEAD") == ("third_party/x/",)
+
+
+def test_a_file_that_becomes_a_submodule_is_both(checkout: Path) -> None:
+    git(checkout, "rm", "--quiet", "--cached", "src/old.py")
+    submodule(checkout, "src/old.py", "a")
+    assert {"src/old.py", "src/old.py/"} <= set(changed_files(checkout, "main", "HEAD"))
+    (checkout / "src" / "old.py").unlink()
+    git(checkout, "update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},new")
+    assert "new/" not in changed_files(checkout, "main", "HEAD")  # not committed
+    git(checkout, "commit", "--quiet", "--message", "another")
+    changed = changed_files(checkout, "main", "HEAD")
+    assert "new/" in changed
+    assert "new" not in changed
+
+
+@pytest.mark.parametrize(
+    ("glob", "counts"),
+    [
+        ("*", True),
+        ("*.cu", True),
+        ("third_party/*", True),
+        ("third_party/x", True),
+        ("third_party/x/*.h", True),
+        ("third_party/x/include/a.h", True),
+        ("third_party/[xy]/*", True),
+        ("third_party/xy/*", False),
+        ("third_party/y", False),
+        ("src/*", False),
+        ("third_party", False),
+    ],
+)
+def test_a_submodule_counts_where_a_glob_could_match_something_in_it(glob: str, counts: bool) -> None:
+    assert matching(["third_party/x/"], [glob]) == (["third_party/x/"] if counts else [])
+
+
+def test_a_shallow_clone_is_refused_and_told_how_to_deepen_it(checkout: Path, tmp_path: Path) -> None:
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth=1", "--no-single-branch", checkout.as_uri(), str(shallow))
+    with pytest.raises(UsageError, match=r"no merge base .*git fetch --unshallow"):
+        changed_files(shallow, "origin/main", "origin/feature")
+    git(shallow, "fetch", "--quiet", "--unshallow")
+    assert changed_files(shallow, "origin/main", "origin/feature") == ("docs/page.md",)
+
+
 def test_a_star_crosses_folders() -> None:
     assert matching(["src/gpu/deep/a.cu", "docs/a.md"], ["src/gpu/*", "*.toml"]) == ["src/gpu/deep/a.cu"]
 
@@ -85,7 +169,7 @@ def test_a_clone_gives_the_step_its_parameters(
     argv = ["find-changed", "--clone", served, "--repository", "org/training", "--head", sha, "--pr", "7"]
     assert cli.main([*argv, "--glob", "src/gpu/*", "--parameters", str(out)]) == 0
     told = {path.name: path.read_text() for path in out.iterdir()}
-    assert told == {"gpu-code": "true", "sha": sha, "pr": "7", "repo": "org/training"}
+    assert told == {"gpu-code": "true", "labelled": "false", "sha": sha, "pr": "7", "repo": "org/training"}
     assert "2 files changed, 1 of them GPU code" in capsys.readouterr().out
     assert cli.main([*argv, "--glob", "csrc/*", "--parameters", str(out)]) == 0
     assert (out / "gpu-code").read_text() == "false"
