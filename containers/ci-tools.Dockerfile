@@ -4,24 +4,30 @@
 #   docker build -f containers/ci-tools.Dockerfile \
 #     --build-arg PYTHON_IMAGE=python:3.12-slim-bookworm@sha256:... -t REGISTRY/ci/shardlib-tools .
 #
-# Python 3.11 or newer: the steps call `python3 -P`.
+# Kaniko builds it as well. The base needs python3 (3.11 or newer, for the steps call `python3 -P`) with venv, and apt.
 ARG PYTHON_IMAGE
 
 FROM ${PYTHON_IMAGE} AS build
+# Python dates the wheel by it and writes bytecode that is valid by content: so equal sources give equal files.
+ARG SOURCE_DATE_EPOCH=315532800
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY shardlib shardlib
 COPY tools tools
-# The wheel for this image, and the one file that init containers bring to the image under test.
-RUN python3 tools/build_zipapp.py /out/shardlib.pyz && pip wheel --no-cache-dir --no-deps --wheel-dir /out .
+# What the steps run, without pip, and the one file that init containers bring to the image under test.
+RUN python3 -m venv /venv \
+    && /venv/bin/pip install --no-cache-dir '.[weights]' \
+    && /venv/bin/pip uninstall --quiet --yes pip setuptools \
+    && /venv/bin/python3 tools/build_zipapp.py /out/shardlib.pyz \
+    && find /venv /out -exec touch --no-dereference --date=@$SOURCE_DATE_EPOCH {} +
 
 FROM ${PYTHON_IMAGE}
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git \
     && rm -rf /var/lib/apt/lists/*
-RUN --mount=type=bind,from=build,source=/out,target=/wheels \
-    pip install --no-cache-dir "$(ls /wheels/*.whl)[weights]"
+COPY --from=build /venv /venv
 COPY --from=build /out/shardlib.pyz /opt/shardlib/shardlib.pyz
+ENV PATH=/venv/bin:$PATH
 # Nobody in particular: /mnt/ci must be writable for this uid (setting tools_user).
 USER 65532:65532
 WORKDIR /

@@ -59,14 +59,21 @@ class Registry:
         self.get(f"{place}&digest={digest_of(content)}", method="PUT", body=content, kind="application/octet-stream")
         return {"size": len(content), "digest": digest_of(content)}
 
-    def put_base(self, repository: str, kind: str, files: dict[str, bytes]) -> str:
-        """Puts an image of one uncompressed layer there, without any code of the stand-in; returns its full name."""
+    def put_base(self, repository: str, kind: str, files: dict[str, bytes | str]) -> str:
+        """Puts an image of one uncompressed layer there, without any code of the stand-in; returns its full name.
+
+        Contents are bytes; a text is where a link leads.
+        """
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name, content in files.items():
                 info = tarfile.TarInfo(name)
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
+                if isinstance(content, str):
+                    info.type, info.linkname = tarfile.SYMTYPE, content
+                    tar.addfile(info)
+                else:
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
         layer = archive.getvalue()
         config = {
             "architecture": "amd64",
@@ -95,16 +102,28 @@ class Registry:
         _, config = self.get(f"{repository}/blobs/{manifest['config']['digest']}")
         return manifest, json.loads(config), headers["Docker-Content-Digest"]
 
-    def files(self, repository: str, version: str) -> dict[str, tarfile.TarInfo]:
-        """Returns what an image's layers hold, the highest last and winning; every blob must be what its digest says."""
-        found: dict[str, tarfile.TarInfo] = {}
+    def layers(self, repository: str, version: str) -> Iterator[tarfile.TarFile]:
+        """Yields an image's layers from the lowest up; every blob must be what its digest says."""
         manifest, config, _ = self.image(repository, version)
         assert len(manifest["layers"]) == len(config["rootfs"]["diff_ids"])
         for layer in manifest["layers"]:
             _, blob = self.get(f"{repository}/blobs/{layer['digest']}")
             assert (digest_of(blob), len(blob)) == (layer["digest"], layer["size"])
             with tarfile.open(fileobj=io.BytesIO(blob)) as archive:
-                found |= {member.name: member for member in archive}
+                yield archive
+
+    def files(self, repository: str, version: str) -> dict[str, tarfile.TarInfo]:
+        """Returns what an image's layers hold by name, of the highest one that has it."""
+        return {member.name: member for layer in self.layers(repository, version) for member in layer}
+
+    def contents(self, repository: str, version: str) -> dict[str, bytes]:
+        """Returns what the files of an image's layers hold."""
+        found = {}
+        for layer in self.layers(repository, version):
+            for member in layer:
+                content = layer.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    found[member.name] = content.read()
         return found
 
 
@@ -175,6 +194,19 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         _, _, host = url.partition("://")
         variables = {"GIT_PULL_METHOD": "http", "GIT_TOKEN": "let-me-in"}
         yield Repository(folder=folder, context=f"git://{host}/owner/name.git", variables=variables)
+
+
+def log_in(folder: Path, registry: Registry, login: str = LOGIN) -> None:
+    """Writes Docker's file of logins into a folder."""
+    folder.mkdir()
+    auth = base64.b64encode(login.encode()).decode()
+    (folder / "config.json").write_text(json.dumps({"auths": {registry.host: {"auth": auth}}}))
+
+
+def ended(done: subprocess.CompletedProcess[str], code: int, *messages: str) -> None:
+    assert done.returncode == code, done.stderr
+    for message in messages:
+        assert message in done.stderr
 
 
 Execute = Callable[..., subprocess.CompletedProcess[str]]

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.kaniko.filesystem import MARKER
 from tests.cluster.kaniko.images import DOCKER, OCI
-from tests.kaniko.conftest import LOGIN, Execute, Registry, Repository
-
-
-def log_in(folder: Path, registry: Registry, login: str = LOGIN) -> None:
-    (folder / "docker").mkdir()
-    auth = base64.b64encode(login.encode()).decode()
-    (folder / "docker" / "config.json").write_text(json.dumps({"auths": {registry.host: {"auth": auth}}}))
-
-
-def ended(done: subprocess.CompletedProcess[str], code: int, *messages: str) -> None:
-    assert done.returncode == code, done.stderr
-    for message in messages:
-        assert message in done.stderr
+from tests.kaniko.conftest import Execute, Registry, Repository, ended, log_in
 
 
 @pytest.mark.parametrize("kind", [OCI, DOCKER])
 def test_an_image_is_built_at_a_commit_and_pushed(
     registry: Registry, repository: Repository, execute: Execute, tmp_path: Path, kind: str
 ) -> None:
-    log_in(tmp_path, registry)
+    log_in(tmp_path / "docker", registry)
     name = "oci" if kind == OCI else "docker"
     base = registry.put_base(f"{name}-base", kind, {"base/file": b"base"})
     dockerfile = f"""ARG BASE={base}
@@ -93,7 +78,7 @@ def test_an_image_is_built_at_a_commit_and_pushed(
 def test_a_stage_may_start_from_another(
     registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
 ) -> None:
-    log_in(tmp_path, registry)
+    log_in(tmp_path / "docker", registry)
     sha = repository.commit(
         {
             "one/Other": "FROM scratch AS unused\nRUN never\nFROM scratch AS first\nCOPY a /a\nENV X=1\n"
@@ -121,7 +106,7 @@ def test_run_is_refused_outside_of_the_image(
 ) -> None:
     assert not MARKER.exists()
     base = registry.put_base("run-base", OCI, {"x": b""})
-    log_in(tmp_path, registry)
+    log_in(tmp_path / "docker", registry)
     sha = repository.commit({"Dockerfile": f"FROM {base}\nRUN touch {tmp_path}/ran\n"})
     done = execute(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
     ended(done, 1, "refusing to unpack over /: /kaniko/.in-image is not there")
@@ -134,7 +119,7 @@ def test_a_login_that_is_missing_or_wrong_fails_before_the_build(
     sha = repository.commit({"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})
     arguments = [f"--context={repository.context}#{sha}", f"--destination={registry.host}/refused", "--insecure"]
     ended(execute(*arguments, **repository.variables), 1, "checking push permission", "no login for it")
-    log_in(tmp_path, registry, "build:wrong")
+    log_in(tmp_path / "docker", registry, "build:wrong")
     again = execute(*arguments, **repository.variables, KANIKO_DIR=str(tmp_path / "2"))
     ended(again, 1, "checking push permission", "401")
     assert "Building stage" not in again.stderr
@@ -143,7 +128,7 @@ def test_a_login_that_is_missing_or_wrong_fails_before_the_build(
 def test_a_base_that_is_not_there_fails(
     registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
 ) -> None:
-    log_in(tmp_path, registry)
+    log_in(tmp_path / "docker", registry)
     sha = repository.commit({"Dockerfile": f"FROM {registry.host}/nothing:1\nENV A=1\n"})
     done = execute(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
     ended(done, 1, "error building image", "MANIFEST_UNKNOWN")

@@ -67,19 +67,20 @@ def _tree(folder: Path, target: str) -> Iterator[tuple[Path, str]]:
 
 
 def save(sources: Iterable[str], root: Path, folder: Path) -> None:
-    """Copies what later stages want of a root file system to the same paths below `folder`, owners and times kept."""
+    """Copies what later stages want of a root file system to the same paths below `folder`."""
     for source in sources:
         for path in _matches(source, root):
             target = folder / path.relative_to(root)
-            target.parent.mkdir(parents=True, exist_ok=True)
             pairs = [(path, str(target))]
             if path.is_dir() and not path.is_symlink():
                 pairs += _tree(path, str(target))
-            for original, copy in pairs:
-                _copy(original, Path(copy))
+            for original, name in pairs:
+                copy(original, Path(name))
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, *, own: bool = False) -> None:
+    """Copies a file, a link or a folder without what is in it, with mode and times, and the owner unless `own`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     state = source.lstat()
     if source.is_symlink():
         target.unlink(missing_ok=True)
@@ -90,7 +91,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
     else:
         raise CopyError(f"{source} is no file, folder or link")
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not own:
         os.chown(target, state.st_uid, state.st_gid, follow_symlinks=False)
     if not source.is_symlink():
         shutil.copystat(source, target)
