@@ -45,6 +45,7 @@ _COMMANDS = {
     "tag-image": _Command(help="let a tag name an image's digest, which may come from another repository"),
     "conclude": _Command(help="report how a workflow ended, from what the run's folder holds"),
     "check": _Command(help="say on GitHub how far a workflow is with a commit"),
+    "sweep": _Command(help="conclude the checks that workflows left open"),
     "weights": _Command(help="turn logs of past runs into the durations file: collect, fit, review, accept"),
 }
 

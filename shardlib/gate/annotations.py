@@ -24,6 +24,7 @@ _MAX_MESSAGE = 500
 _PLACE = re.compile(r'^(?:\s*File "(?P<file>.+?)", line (?P<number>\d{1,7})|(?P<path>\S.*?):(?P<line>\d{1,7}): )')
 _ACTIVE = re.compile(r"@|<|&|://|www(?=\.)|\](?=[(\[:])")
 _BREAK = "\u200b"  # zero width space
+_MARK = 5  # what `printable` may add where it cuts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ def plain(text: str, limit: int) -> str:
     What would begin one is broken by a character that is not seen, since in an annotation, unlike in a summary, there
     is no code to put text into.
     """
-    shown = _ACTIVE.sub(lambda match: f"{match[0]}{_BREAK}", printable(text, limit // 2))
+    shown = _ACTIVE.sub(lambda match: f"{match[0]}{_BREAK}", printable(text, limit - _MARK))
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardlib import evidence
@@ -212,6 +212,8 @@ def test_nothing_in_an_annotation_is_a_mention_a_link_or_a_tag(text: str, active
 
 
 @given(st.text(), st.integers(20, 300))
+@example("@" * 100, 60)
+@example("x" * 100, 60)
 def test_any_text_becomes_one_bounded_line(text: str, limit: int) -> None:
     shown = plain(text, limit)
     assert len(shown) <= limit

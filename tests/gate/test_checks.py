@@ -429,6 +429,15 @@ def test_a_red_run_concludes_with_failure_and_its_tests(server: GitHubServer, se
     assert check["output"]["summary"].endswith("\n30 more failed tests are not annotated.\n")
 
 
+def test_annotations_are_at_paths_of_the_repository(server: GitHubServer, secret: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", make_plan(), two="failed")
+    own = options(server, secret, path_prefix="python/pkg")
+    cli.main(["check", "--state", "running", *options(server, secret)])
+    cli.main(["conclude", "--run", str(tmp_path / "run"), "--status", "Failed", *own])
+    (annotation,) = server.state.annotations[runs(server)[-1]["id"]]
+    assert (annotation["path"], annotation["start_line"]) == ("python/pkg/a.py", 1)
+
+
 def test_what_never_ran_is_not_proved(server: GitHubServer, secret: Path, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", make_plan())
     (folder.path / "shards/02/results/g00003.0.json").unlink()
@@ -464,6 +473,8 @@ def test_a_hostile_or_broken_folder_still_concludes(
     check = runs(server)[-1]
     assert check["conclusion"] == ("success" if damage == "report is a link" else "failure")
     assert not re.search(r"@\w|<img", check["output"]["summary"])
+    told = {"no plan": "no such file", "bad plan": "changed by hand", "report is a link": "GREEN"}[damage]
+    assert told in re.sub(r"&#(\d+);", lambda match: chr(int(match[1])), check["output"]["summary"])
 
 
 def test_without_a_plan_nothing_is_proved(server: GitHubServer, secret: Path, tmp_path: Path) -> None:
