@@ -47,7 +47,7 @@ def _check(args: argparse.Namespace) -> Check | None:
     if state == "not-needed":
         return checks.not_needed()
     if state == "refused":
-        return checks.refused(_reason(reason))
+        return checks.refused(_text(reason))
     return checks.running() if state == "running" else None
 
 
@@ -56,18 +56,17 @@ def _state(outputs: Path) -> str | None:
 
     None if it failed before it wrote any.
     """
-    needed = _reason(outputs / "gpu-code")
+    needed = _text(outputs / "gpu-code")
     if needed == "false":
         return "not-needed"
     if needed:  # `labelled` is there where there is a gate; what that finds it says itself, in seconds
-        return "waiting" if _reason(outputs / "labelled") else "running"
-    if not _reason(outputs / "reason"):
+        return "waiting" if _text(outputs / "labelled") else "running"
+    if not _text(outputs / "reason"):
         return None
-    return "running" if _reason(outputs / "sha") else "refused"
+    return "running" if _text(outputs / "sha") else "refused"
 
 
-def _reason(path: Path | None) -> str:
-    """Returns what the gate wrote; empty if it came to no reason, which must not keep the check from being concluded."""
-    """Returns a small file's text; empty if there is none."""
+def _text(path: Path | None) -> str:
+    """Returns a small file's text; empty if there is none, which must not keep the check from being concluded."""
     data = safefiles.read_bytes(path.parent, (path.name,), limit=_MAX_REASON_BYTES) if path is not None else None
     return "" if data is None else data.decode("utf-8", "replace").strip()
