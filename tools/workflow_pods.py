@@ -53,7 +53,7 @@ ACCEPTED: Mapping[str, Mapping[str, str]] = {
 
 def pods(workflow: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields a Pod for each container or script template; templates in values become what they would be at run time."""
-    spec = workflow["spec"]
+    spec = workflow["spec"].get("workflowSpec", workflow["spec"])  # a CronWorkflow's lies one deeper
     for template in spec["templates"]:
         main = template.get("container") or template.get("script")
         if main is None:
@@ -92,7 +92,7 @@ def main() -> int:
     found: list[Any] = []
     for path in sorted(source.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            found += pods(document) if document["kind"] == "WorkflowTemplate" else [document]
+            found += pods(document) if document["kind"] in ("WorkflowTemplate", "CronWorkflow") else [document]
     out.mkdir(parents=True, exist_ok=True)
     (out / "all.yaml").write_text(yaml.safe_dump_all(found), encoding="utf-8")
     return 0

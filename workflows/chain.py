@@ -6,7 +6,7 @@ from hera.workflows import DAG, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 from hera.workflows.protocol import Templatable
 
-from workflows import steps
+from workflows import gate, steps
 from workflows.settings import Settings
 
 _NEEDED = "{{tasks.find-changed.outputs.parameters.gpu-code}} == true"
@@ -14,7 +14,7 @@ _SEMAPHORE_KEY = "gpu-runs"
 
 
 def semaphore_name(settings: Settings) -> str:
-    """Returns the name of the ConfigMap that caps whole GPU runs."""
+    """Returns the name of the ConfigMap with the limits: of whole GPU runs, of looks at pull requests."""
     return f"{settings.name}-semaphore"
 
 
@@ -30,6 +30,7 @@ def workflow_template(settings: Settings) -> WorkflowTemplate:
         gpu_run(settings),
         steps.find_changed(settings),
         *([steps.wait_for_label()] if settings.gate else []),
+        *([gate.verify_gate(settings)] if gate.verifies(settings) else []),
         steps.build_image(settings),
         steps.collect_tests(settings),
         steps.calculate_shards(settings),
@@ -60,22 +61,11 @@ def workflow_template(settings: Settings) -> WorkflowTemplate:
 def main(settings: Settings) -> DAG:
     """Returns the chain's tasks. `failFast` is off, so that the verdict comes whatever fails."""
     image = f"{settings.build_image}@{_checked_digest()}"
-    found = _outputs("find-changed", "sha", "pr", "repo")
     planned = "{{tasks.calculate-shards.outputs.parameters.%s}}"
-    # verify-gate, which asks whether the label is rightly there, belongs between the two; until it exists, whoever may
-    # update workflows decides (docs/operations.md says so).
-    gate = [Task(name="wait-for-label", template="wait-for-label", depends="find-changed.Succeeded", when=_NEEDED)]
-    build = Task(
-        name="build-image",
-        template="build-image",
-        depends="wait-for-label.Succeeded" if settings.gate else "find-changed.Succeeded",
-        when=None if settings.gate else _NEEDED,
-        arguments=found,
-    )
     tasks: list[Task | m.DAGTask] = [
         Task(name="find-changed", template="find-changed"),
-        *(gate if settings.gate else []),
-        build,
+        *_gate(settings),
+        _build(settings),
         _task("collect-tests", "build-image.Succeeded", image=image),
         _task("calculate-shards", "collect-tests.Succeeded"),
         Task(
@@ -97,6 +87,41 @@ def main(settings: Settings) -> DAG:
     if settings.tag:
         tasks.append(_task("tag-image", "gpu-tests-passed.Succeeded", digest=_checked_digest()))
     return DAG(name="main", fail_fast=False, tasks=tasks)
+
+
+def _gate(settings: Settings) -> list[Task]:
+    """Returns what a head has to pass. The suspend only waits: whoever may update workflows can end it; verify-gate asks.
+
+    Where the label is there from the start nobody has to wait. Without GPU code both are skipped, and all that follows.
+    """
+    if not settings.gate:
+        return []
+    if not gate.verifies(settings):
+        return [Task(name="wait-for-label", template="wait-for-label", depends="find-changed.Succeeded", when=_NEEDED)]
+    unlabelled = f"{_NEEDED} && {{{{tasks.find-changed.outputs.parameters.labelled}}}} != true"
+    return [
+        Task(name="wait-for-label", template="wait-for-label", depends="find-changed.Succeeded", when=unlabelled),
+        Task(
+            name="verify-gate",
+            template="verify-gate",
+            depends="wait-for-label.Succeeded || wait-for-label.Skipped",
+            when=_NEEDED,
+            arguments=_outputs("find-changed", "sha", "pr", "repo"),
+        ),
+    ]
+
+
+def _build(settings: Settings) -> Task:
+    """Returns the build of what the gate let through: its outputs, never the workflow's parameters."""
+    source = "verify-gate" if gate.verifies(settings) else "find-changed"
+    after = source if gate.verifies(settings) or not settings.gate else "wait-for-label"
+    return Task(
+        name="build-image",
+        template="build-image",
+        depends=f"{after}.Succeeded",
+        when=None if settings.gate else _NEEDED,
+        arguments=_outputs(source, "sha", "pr", "repo"),
+    )
 
 
 def gpu_run(settings: Settings) -> DAG:
@@ -123,8 +148,8 @@ def gpu_run(settings: Settings) -> DAG:
 
 
 def semaphore_data(settings: Settings) -> dict[str, str]:
-    """Returns the data of the semaphore's ConfigMap."""
-    return {_SEMAPHORE_KEY: str(settings.runs_at_once)}
+    """Returns the limit of whole GPU runs, for the semaphores' ConfigMap; empty if there is none."""
+    return {_SEMAPHORE_KEY: str(settings.runs_at_once)} if settings.runs_at_once else {}
 
 
 def _checked_digest() -> str:

@@ -18,6 +18,8 @@ _COMMANDS = {
     "dry-run": "say what would run for a checkout, without a cluster",
     "preflight": "check a cluster for all that the chain needs",
     "submit": "start a run for a pull request",
+    "open-gate": "make the runs fit a pull request as it is on GitHub: what the webhook does, for CI",
+    "close-gate": "the same, after a pull request was closed",
 }
 
 

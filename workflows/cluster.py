@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError
 from shardlib.errors import InfrastructureError, UsageError
 
 _GROUP, _VERSION = "argoproj.io", "v1alpha1"
+_ARGO_KINDS = ("WorkflowTemplate", "CronWorkflow", "WorkflowEventBinding")
 _TIMEOUT_SECONDS = 30
 
 
@@ -90,10 +91,10 @@ class Cluster:
         return None if found is None else (str(found.status.phase), frozenset(found.spec.access_modes or []))
 
     def exists(self, kind: str, namespace: str, name: str) -> bool:
-        """Returns whether there is a ServiceAccount, ConfigMap or WorkflowTemplate of that name."""
+        """Returns whether there is a ServiceAccount, a ConfigMap or an object of Argo's of that name."""
         core, custom = client.CoreV1Api(self.api), client.CustomObjectsApi(self.api)
-        if kind == "WorkflowTemplate":
-            arguments = (_GROUP, _VERSION, namespace, "workflowtemplates", name)
+        if kind in _ARGO_KINDS:
+            arguments = (_GROUP, _VERSION, namespace, f"{kind.lower()}s", name)
             return self._find(f"reading {kind}", custom.get_namespaced_custom_object, *arguments) is not None
         reads = {"ServiceAccount": core.read_namespaced_service_account, "ConfigMap": core.read_namespaced_config_map}
         return self._find(f"reading {kind}", reads[kind], name, namespace) is not None

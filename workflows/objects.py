@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflows.chain import executor_name, semaphore_data, semaphore_name
+from workflows.chain import executor_name, semaphore_name
 from workflows.settings import Settings
 
 Object = dict[str, Any]
@@ -17,7 +17,7 @@ def accounts(settings: Settings) -> list[Object]:
     Argo's containers get the executor's token from the Secret, of this very name (ARGO_FACTS k); the tests never see it.
     """
     executor = executor_name(settings)
-    secret = _object(
+    secret = object_of(
         settings,
         "Secret",
         f"{executor}.service-account-token",
@@ -25,8 +25,8 @@ def accounts(settings: Settings) -> list[Object]:
         type="kubernetes.io/service-account-token",
     )
     return [
-        _object(settings, "ServiceAccount", settings.name, automountServiceAccountToken=False),
-        _object(settings, "ServiceAccount", executor, automountServiceAccountToken=False),
+        object_of(settings, "ServiceAccount", settings.name, automountServiceAccountToken=False),
+        object_of(settings, "ServiceAccount", executor, automountServiceAccountToken=False),
         secret,
     ]
 
@@ -34,25 +34,17 @@ def accounts(settings: Settings) -> list[Object]:
 def roles(settings: Settings) -> list[Object]:
     """Returns the executor's role, and one for the people who submit, resume, retry and stop: bound to nobody here."""
     executor, operator = executor_name(settings), f"{settings.name}-operator"
-    results = _rule("argoproj.io", ["workflowtaskresults"], ["create", "patch"])
+    results = rule("argoproj.io", ["workflowtaskresults"], ["create", "patch"])
     people = [
-        _rule("argoproj.io", ["workflows"], ["create", "get", "list", "patch", "update", "watch"]),
-        _rule("argoproj.io", ["workflowtemplates"], ["get", "list", "watch"]),
-        _rule("argoproj.io", ["workflowtaskresults"], ["get", "list"]),
-        _rule("", ["pods"], ["delete", "get", "list", "watch"]),  # `argo retry` deletes the pods that it repeats
-        _rule("", ["pods/log"], ["get"]),
+        rule("argoproj.io", ["workflows"], ["create", "get", "list", "patch", "update", "watch"]),
+        rule("argoproj.io", ["workflowtemplates"], ["get", "list", "watch"]),
+        rule("argoproj.io", ["workflowtaskresults"], ["get", "list"]),
+        rule("", ["pods"], ["delete", "get", "list", "watch"]),  # `argo retry` deletes the pods that it repeats
+        rule("", ["pods/log"], ["get"]),
     ]
     return [
-        _object(settings, "Role", executor, _RBAC, rules=[results]),
-        _object(
-            settings,
-            "RoleBinding",
-            executor,
-            _RBAC,
-            roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": executor},
-            subjects=[{"kind": "ServiceAccount", "name": executor, "namespace": settings.namespace}],
-        ),
-        _object(settings, "Role", operator, _RBAC, rules=people),
+        *bound_role(settings, executor, [results]),
+        object_of(settings, "Role", operator, _RBAC, rules=people),
     ]
 
 
@@ -60,21 +52,30 @@ def network_policies(settings: Settings) -> list[Object]:
     """Returns the policy by which nobody can call a pod of the chain, such as another pull request's: none serves."""
     selector = {"matchLabels": {"app.kubernetes.io/part-of": settings.name}}
     spec = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": []}
-    return [_object(settings, "NetworkPolicy", f"{settings.name}-no-ingress", "networking.k8s.io/v1", spec=spec)]
+    return [object_of(settings, "NetworkPolicy", f"{settings.name}-no-ingress", "networking.k8s.io/v1", spec=spec)]
 
 
-def config_maps(settings: Settings) -> list[Object]:
-    """Returns the semaphore that caps whole GPU runs; nothing where there is no cap."""
-    if not settings.runs_at_once:
-        return []
-    return [_object(settings, "ConfigMap", semaphore_name(settings), data=semaphore_data(settings))]
+def config_maps(settings: Settings, data: dict[str, str]) -> list[Object]:
+    """Returns the semaphores' limits; nothing where there is none."""
+    return [object_of(settings, "ConfigMap", semaphore_name(settings), data=data)] if data else []
 
 
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+def bound_role(settings: Settings, account: str, rules: list[Object]) -> list[Object]:
+    """Returns a role and its binding to the service account of its name."""
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": settings.namespace}]
+    return [
+        object_of(settings, "Role", account, _RBAC, rules=rules),
+        object_of(settings, "RoleBinding", account, _RBAC, roleRef=reference, subjects=subjects),
+    ]
+
+
+def rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    """Returns one rule of a role."""
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
-def _object(
+def object_of(
     settings: Settings,
     kind: str,
     name: str,
@@ -83,6 +84,7 @@ def _object(
     annotations: dict[str, str] | None = None,
     **fields: Any,
 ) -> Object:
+    """Returns an object of Kubernetes in the chain's namespace."""
     labels = {"app.kubernetes.io/part-of": settings.name}
     metadata: Object = {"name": name, "namespace": settings.namespace, "labels": labels}
     if annotations:

@@ -10,8 +10,8 @@ import yaml
 
 from shardlib.errors import UsageError
 from shardlib.safefiles import replace
-from workflows import objects
-from workflows.chain import workflow_template
+from workflows import objects, webhook
+from workflows.chain import semaphore_data, workflow_template
 from workflows.settings import Settings
 
 HEADER = "# Rendered by `python -m workflows render`; change the settings, not this file.\n"
@@ -21,12 +21,14 @@ _BOOLEANS = {"y", "n", "yes", "no", "on", "off", "true", "false"}  # to a YAML 1
 
 def render(settings: Settings) -> dict[str, str]:
     """Returns the text of each file by its name; equal settings give equal texts."""
+    limits = {**semaphore_data(settings), **(webhook.limits() if settings.webhook else {})}
     files = {
         f"{settings.name}.yaml": [template_document(settings)],
         "accounts.yaml": objects.accounts(settings),
         "roles.yaml": objects.roles(settings),
         "network.yaml": objects.network_policies(settings),
-        "semaphore.yaml": objects.config_maps(settings),
+        "semaphore.yaml": objects.config_maps(settings, limits),
+        "webhook.yaml": webhook.documents(settings) if settings.webhook else [],
     }
     texts = {name: HEADER + dumps(documents) for name, documents in files.items() if documents}
     kustomization = {

@@ -14,11 +14,13 @@ from shardlib.fields import short
 if TYPE_CHECKING:
     from workflows.settings import Settings
 
+_URL = r"https?://[\w.:/-]+[\w]"
 _DAY_SECONDS = 86_400
 _MAX_TEXT = 500  # characters; a guess that no image's name, path or argument is longer
 _IMAGE = r"[a-z0-9][a-z0-9._:-]*(/[a-z0-9][a-z0-9._-]*)+"  # host, port, path; neither tag nor digest
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_LOOKED_AT = 63 - len("-close-gate-9999999-abcde")  # what is left of a workflow's name for ours
 _EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have (ARGO_FACTS b)
 
 
@@ -69,6 +71,15 @@ def check_together(settings: Settings, place: Place) -> None:
         image = getattr(settings, key)
         if not re.search(r"@sha256:[0-9a-f]{64}$", image):
             raise place.wrong(key, image, "an image by digest, REPOSITORY@sha256:... (or allow_tags = true, to try)")
+    if settings.webhook and not (settings.gate and settings.github_secret and settings.argo_server):
+        raise place.wrong(
+            "webhook", True, "gate = true, github_secret and argo_server with it: deliveries need all three"
+        )
+    if settings.webhook and len(settings.name) > _LOOKED_AT:
+        raise place.wrong("name", settings.name, f"at most {_LOOKED_AT} characters with webhook = true")
+    held = (settings.registry_secret, settings.tag_secret)
+    if settings.github_secret is not None and settings.github_secret in held:
+        raise place.wrong("github_secret", settings.github_secret, "another Secret than a registry's")
     if settings.tag_secret is not None and settings.tag_secret == settings.registry_secret:
         expected = "another Secret than registry_secret, which a Dockerfile can read"
         raise place.wrong("tag_secret", settings.tag_secret, expected)
@@ -131,6 +142,16 @@ def _tolerations(key: str, value: Any, place: Place) -> tuple[Mapping[str, Any],
     return tuple(value)
 
 
+def _tag_when(key: str, value: Any, place: Place) -> str:
+    if value == "merged":
+        raise place.wrong(
+            key, value, "'green': nothing here sees a merge yet; tag from a workflow that the merge starts"
+        )
+    if value != "green":
+        raise place.wrong(key, value, "'green'")
+    return "green"
+
+
 _NAME = _text(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", "a name of lower-case letters, digits and '-', at most 42")
 _OBJECT = _text(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", "the name of a Kubernetes object")
 _PINNED = _text(_IMAGE + r"(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", "an image, REGISTRY/PATH@sha256:...")
@@ -148,13 +169,21 @@ CHECKS: Mapping[str, Check] = {
     "kaniko_image": _PINNED,
     "allow_tags": _flag,
     "tools_user": _integer(1, 2**31 - 1),
-    "git_url": _text(r"https?://[\w.:/-]+[\w]", "https://HOST, without a slash at the end"),
+    "git_url": _text(_URL, "https://HOST, without a slash at the end"),
     "git_secret": _OBJECT,
     "repository": _text(r"\w[\w.-]*/\w[\w.-]*", "OWNER/NAME"),
     "base_branch": _text(r"\w[\w./-]*", "a branch"),
     "gpu_paths": _texts("a glob over files, such as 'src/gpu/*'"),
-    "gate": _flag,
     "deadline_seconds": _SECONDS,
+    "gate": _flag,
+    "label": _text(r"[\w][\w .:/-]{0,48}[\w]", "a label of letters, digits, '_', '-', '.', ':', '/' and blanks"),
+    "github_api": _text(_URL, "https://api.github.com, or https://HOST/api/v3"),
+    "github_secret": _OBJECT,
+    "allow_forks": _flag,
+    "check_name": _text(r"([\w][\w .:/()-]{0,98})?", "a name of letters, digits and blanks, or '' for no check"),
+    "argo_ui": _text(_URL, "https://HOST, without a slash at the end"),
+    "webhook": _flag,
+    "argo_server": _text(_URL, "https://HOST:PORT, without a slash at the end"),
     "image": _text(_IMAGE, "an image's repository, REGISTRY/PATH, without tag and digest"),
     "dockerfile": _PATH,
     "registry_secret": _OBJECT,
@@ -165,6 +194,7 @@ CHECKS: Mapping[str, Check] = {
     "build_disk": _quantity,
     "build_deadline_seconds": _SECONDS,
     "tag": _text(r"(\w[\w.-]{0,127})?", "a tag of an image, or '' for none"),
+    "tag_when": _tag_when,
     "tag_secret": _OBJECT,
     "python": _text(r"[\w./-]+", "a program in the image under test, such as python3"),
     "workdir": _text(r"/[\w./-]*", "an absolute path in the image under test"),

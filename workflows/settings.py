@@ -39,8 +39,18 @@ class Settings:
     repository: str  # OWNER/NAME, the default of the workflow's parameter
     base_branch: str = "main"
     gpu_paths: tuple[str, ...] = ("*",)  # globs (`*` crosses `/`) of files that the GPU tests are for
-    gate: bool = True  # wait until somebody resumes the run; False: GPUs start for every change of GPU code
     deadline_seconds: int = 259_200  # of a whole run, waiting at the gate included: three days, over a weekend
+
+    # The gate, and GitHub.
+    gate: bool = True  # wait for the label; False: GPUs start for every change of GPU code
+    label: str = "run-gpu-tests"  # what somebody with write access puts on a pull request to let its head run
+    github_api: str = "https://api.github.com"  # https://HOST/api/v3 on an Enterprise Server
+    github_secret: str | None = None  # with app-id, installation-id, private-key, or token; None: no verify-gate
+    allow_forks: bool = False  # whether a head may be in another repository
+    check_name: str = "gpu-tests"  # of the check run on each head, which needs an App's secret; "": none
+    argo_ui: str | None = None  # https://HOST of Argo's UI, for the check's link; None: no link
+    webhook: bool = False  # GitHub's deliveries submit, open and close; False: CI or people do (docs/github.md)
+    argo_server: str | None = None  # URL of Argo's server as pods see it, for what webhooks submit
 
     # The image under test.
     image: str  # repository that `tag` moves in; builds go to IMAGE-ci, the only one that builds may write to
@@ -52,6 +62,7 @@ class Settings:
     build_disk: str = "150Gi"  # ephemeral storage: twice an image of CUDA and torch, and its snapshots (a guess)
     build_deadline_seconds: int = 5400
     tag: str = "main"  # what gpu-tests-passed earns: IMAGE:TAG becomes the tested digest; "": no tag
+    tag_when: str = "green"  # the only choice yet: when gpu-tests-passed is green, merged or not
     tag_secret: str | None = None  # dockerconfigjson Secret that may write IMAGE; mounted in tag-image alone
 
     # Its tests.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hera.workflows import Container, Parameter, Script, Suspend
 from hera.workflows import models as m
 
-from workflows import pods
+from workflows import gate, pods
 from workflows.settings import Settings
 
-_SHARDLIB = ["python3", "-P", "-m", "shardlib"]  # -P: nothing is imported from the working directory
+_SHARDLIB = gate.SHARDLIB
 _SHORT_SECONDS = 900  # steps of seconds, with a cold image pull inside (a guess)
 _LONG_SECONDS = 3600  # steps that read or pack a large run
 DIGEST = "^sha256:[0-9a-f]{64}$"
@@ -17,16 +17,21 @@ DIGEST = "^sha256:[0-9a-f]{64}$"
 def find_changed(settings: Settings) -> Container:
     """Says whether GPU code changed; its outputs, checked, are what later steps use instead of the parameters."""
     globs = [f"--glob={glob}" for glob in settings.gpu_paths]
-    command = [*_SHARDLIB, "find-changed", f"--clone={settings.git_url}", f"--base={settings.base_branch}", *globs]
+    command = ["find-changed", f"--clone={settings.git_url}", f"--base={settings.base_branch}", *globs]
     command += ["--repository={{workflow.parameters.repo}}", "--head={{workflow.parameters.sha}}"]
     command += ["--pr={{workflow.parameters.pr}}", f"--parameters={pods.OUTPUTS}"]
+    verifies = gate.verifies(settings)
+    command += [*gate.asking(settings), f"--label={settings.label}"] if verifies else []
+    report = gate.report_env(settings, repo="{{workflow.parameters.repo}}", sha="{{workflow.parameters.sha}}")
     return pods.tools(
         settings,
         "find-changed",
-        command,
+        gate.reporting(settings, command),
         deadline_seconds=_SHORT_SECONDS,
-        outputs=[pods.output(name) for name in ("gpu-code", "sha", "pr", "repo")],
-        env=_git_token(settings, "SHARDLIB_GIT_TOKEN"),
+        outputs=[pods.output(name) for name in ("gpu-code", "sha", "pr", "repo", *(["labelled"] if verifies else []))],
+        env=[*_git_token(settings, "SHARDLIB_GIT_TOKEN"), *report],
+        volumes=gate.volumes(settings),
+        mounts=gate.mounts(settings),
         shared=False,
     )
 
@@ -234,8 +239,15 @@ def tag_image(settings: Settings, tag: str) -> Container:
 def conclude(settings: Settings) -> Container:
     """Reports the end, as the exit handler; it never fails, for that would turn a green run red."""
     line = f'{" ".join(_SHARDLIB)} conclude "$@" || true'
-    arguments = ["--run", pods.run_folder(settings), "--status", "{{workflow.status}}"]
-    return pods.tools(settings, "conclude", ["sh", "-c", line, "conclude", *arguments], deadline_seconds=_SHORT_SECONDS)
+    arguments = ["--run", pods.run_folder(settings), "--status", "{{workflow.status}}", *gate.concluding(settings)]
+    return pods.tools(
+        settings,
+        "conclude",
+        ["sh", "-c", line, "conclude", *arguments],
+        deadline_seconds=_SHORT_SECONDS,
+        volumes=gate.volumes(settings) if gate.reports(settings) else [],
+        mounts=gate.mounts(settings) if gate.reports(settings) else [],
+    )
 
 
 def _run_command(settings: Settings, shard: str) -> list[str]:

@@ -7,12 +7,12 @@ import os
 import re
 from pathlib import Path
 
-from shardlib.errors import Exit, UsageError
+from shardlib.errors import Exit, GateError, UsageError
 from shardlib.gate import names
 from shardlib.gate.argo import TOKEN_FILE, ArgoServer, server_address
 from shardlib.gate.bursts import take_over
 from shardlib.gate.github import connect
-from shardlib.gate.steering import Steering
+from shardlib.gate.steering import Steering, lately_changed
 
 DEFAULT_LABEL = "run-gpu-tests"
 DEFAULT_NAME = "gpu-ci"
@@ -26,7 +26,13 @@ _MAX_TOKEN_CHARACTERS = 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's options."""
     parser.add_argument("--repository", required=True, metavar="OWNER/NAME", help="the pull request's")
-    parser.add_argument("--pr", required=True, metavar="NUMBER", help="the pull request; all else is asked from GitHub")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--pr", metavar="NUMBER", help="the pull request; all else is asked from GitHub")
+    which.add_argument(
+        "--lately",
+        action="store_true",
+        help="those with a run under way, and those that changed last; waits for nothing",
+    )
     parser.add_argument(
         "--github-api", required=True, metavar="URL", help="https://api.github.com, or https://HOST/api/v3"
     )
@@ -55,20 +61,39 @@ def add_argo(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Acts and prints what was done; returns 0.
+    """Acts and prints what was done; returns 0, or 1 if some of several pull requests could not be looked at.
 
     A webhook says only which pull request to look at. What it was about may be over by now, so the same is done for all.
     """
-    github, argo = connect(args.github_api, args.credentials), argo_of(args)
-    template, pr = _named("--template", args.template), names.check("--pr", args.pr, names.NUMBER)
     repository = names.check("--repository", args.repository, names.REPOSITORY)
-    if args.take_over is not None:
-        for name in take_over(argo, [f"{template}-{one}" for one in GATES], pr=pr, this=args.take_over):
-            _say(f"take over from {name}")
-    Steering(
-        github=github, argo=argo, template=template, repository=repository, pr=pr, label=args.label, say=_say
-    ).settle()
-    return Exit.GREEN
+    template = _named("--template", args.template)
+    pulls = [] if args.lately else [names.check("--pr", args.pr, names.NUMBER)]
+    github, argo = connect(args.github_api, args.credentials), argo_of(args)
+    if args.lately:
+        pulls = lately_changed(github, repository, argo.runs(template))
+    refused = 0
+    for pr in pulls:
+        if args.take_over is not None:
+            for name in take_over(argo, [f"{template}-{one}" for one in GATES], pr=pr, this=args.take_over):
+                _say(f"take over from {name}")
+        one = Steering(
+            github=github,
+            argo=argo,
+            template=template,
+            repository=repository,
+            pr=pr,
+            label=args.label,
+            say=_say,
+            waits=not args.lately,
+        )
+        try:
+            one.settle()
+        except GateError as err:  # one pull request that cannot be looked at keeps no other from it
+            if not args.lately:
+                raise
+            refused += 1
+            _say(f"pull request {pr}: {err}")
+    return Exit.RED if refused else Exit.GREEN
 
 
 def argo_of(args: argparse.Namespace) -> ArgoServer:

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shardlib.errors import InfrastructureError
+from shardlib.errors import GateError, InfrastructureError
+from shardlib.fields import Fields, short
 from shardlib.gate.argo import ArgoServer
 from shardlib.gate.following import Action, PullState, Resume, RetryGate, StagedRun, Submit, follow, must_wait
+from shardlib.gate.runs import Run
 
 PATIENCE_SECONDS = 240.0
 """How long a run may take to its gate or to its end; later, the next look does it (a guess: a cold pull of an image)."""
 
 LAG_SECONDS = 5.0  # what GitHub's API may be behind its webhooks (a guess; seconds were seen)
 FIRST_PAUSE_SECONDS = 1.0
+LATELY = 30  # pull requests that a sweep looks at: more do not change in ten minutes (a guess)
 LONGEST_PAUSE_SECONDS = 15.0
 
 
 class Getter(Protocol):
     """What is needed of `github.GitHub`."""
 
-    def get(self, path: str) -> object:
+    def get(self, path: str, **query: str | int) -> object:
         """Returns the value of GitHub's answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steering:
-    """One pull request and the template whose runs follow it; `say` takes one line for each thing done."""
+    """One pull request and the template whose runs follow it.
+
+    `say` takes one line for each thing done. Without `waits` what cannot be done yet is left to the next look.
+    """
 
     github: Getter
     argo: ArgoServer
@@ -39,6 +45,7 @@ class Steering:
     say: Callable[[str], None]
     sleep: Callable[[float], None] = time.sleep
     patience_seconds: float = PATIENCE_SECONDS
+    waits: bool = True
 
     def settle(self) -> None:
         """Acts until the runs fit; of what is told to a run only a look shows whether it came to pass.
@@ -53,8 +60,8 @@ class Steering:
             pull, runs = self._look()
             # A run that verify-gate refuses is soon back where it was: to start it once more is for the next label.
             actions = [one for one in follow(pull, runs, label=self.label) if one not in tried]
-            if not actions and not must_wait(pull, runs, label=self.label):
-                if rested:
+            if not actions and not (self.waits and must_wait(pull, runs, label=self.label)):
+                if rested or not self.waits:
                     self.say(_told(pull, runs, self.label))
                     return
                 rested = True
@@ -99,6 +106,20 @@ class Steering:
             what, told = f"stop {action.name}: {action.message}", self.argo.stop(action.name, action.message)
         self.say(f"{what}{f' (refused: {told})' if told else ''}")
         return told
+
+
+def lately_changed(github: Getter, repository: str, runs: Iterable[Run]) -> list[str]:
+    """Returns the numbers of pull requests for which a delivery may have been lost, each once.
+
+    Those with a run under way, and the open ones that changed last; GitHub does not repeat a delivery that failed.
+    """
+    path = f"/repos/{repository}/pulls"
+    body = github.get(path, state="open", sort="updated", direction="desc", per_page=LATELY)
+    if not isinstance(body, list):
+        raise GateError(f"{path}: {short(body)}, expected a list; is it GitHub's API?")
+    found = [str(Fields(pull, path, GateError).integer("number", 1, 10**9)) for pull in body]
+    live = [run.pr for run in runs if not run.phase.finished and run.repository.lower() == repository.lower()]
+    return list(dict.fromkeys([*live, *found]))
 
 
 def _told(pull: PullState, runs: list[StagedRun], label: str) -> str:

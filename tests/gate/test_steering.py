@@ -238,25 +238,54 @@ def test_a_look_takes_over_from_all_of_its_pull_request_that_wait_for_their_turn
     assert world.calls == ["stop waits", "stop unseen"]
 
 
+def argv(world: World, folder: Path, command: str, *more: str) -> list[str]:
+    (folder / "token").write_text(f"{TOKEN}\n")
+    credentials = world.github.write_credentials(folder / "github")
+    options = [command, "--repository", "org/training", "--github-api", world.github.url]
+    options += ["--credentials", str(credentials), "--argo-server", world.argo.url, "--namespace", "ns"]
+    return [*options, "--argo-token", str(folder / "token"), *more]
+
+
+def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.0)
+    other = world.github.state.open("other")
+    closed = world.github.state.open("closed")
+    world.argo.workflows.add("late", pr=str(closed.number), sha=closed.head_sha, repo="org/training")
+    world.github.state.close(closed.number)
+    world.github.state.label(1)
+    command = argv(world, tmp_path, "open-gate", "--lately")
+    assert main(command) == 0
+    names = {f"gpu-ci-{pull.number}-{pull.head_sha[:12]}" for pull in (world.pull, other)}
+    assert world.calls[0] == "stop late"
+    assert set(world.calls[1:]) == {f"submit {name}" for name in names}
+    world.argo.workflows.end("late", "Failed")
+    world.gate()
+    world.github.fault(f"/repos/org/training/pulls/{other.number}", body=b"{}")
+    assert main(command) == 1  # of two, one cannot be looked at
+    assert world.calls[3:] == [f"resume {world.name}"]
+    assert (
+        f"pull request {other.number}: /repos/org/training/pulls/{other.number}: 'state' is missing"
+        in capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize("command", ["open-gate", "close-gate"])
 def test_the_commands_do_the_same_for_a_pull_request_as_it_is(
     world: World, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shardlib.gate.steering.LAG_SECONDS", 0.0)
     monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.0)
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    credentials = world.github.write_credentials(tmp_path / "github")
-    argv = [command, "--repository", "org/training", "--pr", "1", "--github-api", world.github.url]
-    argv += ["--credentials", str(credentials), "--argo-server", world.argo.url, "--namespace", "ns"]
-    argv += ["--argo-token", str(tmp_path / "token"), "--take-over", "this"]
+    options = argv(world, tmp_path, command, "--pr", "1", "--take-over", "this")
     waiting = world.argo.workflows.add("waiting", pr="1")
     waiting["spec"]["workflowTemplateRef"]["name"] = f"gpu-ci-{command}"
-    assert main(argv) == 0
+    assert main(options) == 0
     assert world.calls.pop(0) == "stop waiting"
     del world.argo.workflows.items["waiting"]
     world.gate()
     world.github.state.close(1)
-    assert main(argv) == 0
+    assert main(options) == 0
     assert world.calls == [f"submit {world.name}", f"stop {world.name}: the pull request is closed"]
     out = capsys.readouterr().out
     assert f"submit {world.name}" in out

@@ -93,7 +93,16 @@ def good_cluster() -> dict[str, Any]:
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
     docker = {"metadata": {}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}}
     token = {"metadata": {}, "type": "kubernetes.io/service-account-token", "data": {"token": "eA=="}}
+    gates = [f"workflowtemplates/gpu-ci-{name}" for name in ("open-gate", "close-gate")]
+    gates += [f"workfloweventbindings/gpu-ci-{name}" for name in ("submit", "open-gate", "close-gate")]
+    opaque = {"metadata": {}, "type": "Opaque"}
     return {
+        **{f"{ARGO}/{path}": {"metadata": {}} for path in (*gates, "cronworkflows/gpu-ci-sweep")},
+        f"{CORE}/serviceaccounts/gpu-ci-gate": {"metadata": {}},
+        f"{CORE}/serviceaccounts/gpu-ci-webhook": {"metadata": {}},
+        f"{CORE}/secrets/gpu-ci-github": {**opaque, "data": {"app-id": "eA==", "private-key": "eA=="}},
+        f"{CORE}/secrets/argo-workflows-webhook-clients": {**opaque, "data": {"gpu-ci-webhook": "eA=="}},
+        f"{CORE}/secrets/gpu-ci-webhook.service-account-token": token,
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": {"items": crds},
         "/apis/apps/v1/namespaces/gpu-ci/deployments": {"items": []},
         "/apis/apps/v1/namespaces/argo/deployments": {"items": [controller]},

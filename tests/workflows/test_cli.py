@@ -9,16 +9,19 @@ import pytest
 import yaml
 
 from tests.commands.test_find_changed import commit, git
+from tests.gate.argo_server import TOKEN, serving_argo
+from tests.gate.github_server import USER_TOKEN, GitHubServer
 from tests.workflows.chains import REQUIRED, ROOT
 from workflows.cli import main
 
 
 def settings_file(folder: Path, **values: object) -> Path:
     path = folder / "gpu-ci.toml"
+    required = {key: value for key, value in REQUIRED.items() if key not in values}
     lines = [
         f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for key, value in values.items()
     ]
-    path.write_text("\n".join([*(f"{key} = '{value}'" for key, value in REQUIRED.items()), *lines]) + "\n")
+    path.write_text("\n".join([*(f"{key} = '{value}'" for key, value in required.items()), *lines]) + "\n")
     return path
 
 
@@ -49,7 +52,9 @@ def test_lint_is_green_for_the_settings_and_red_for_a_file_with_a_mistake(
     monkeypatch.setenv("PATH", "")  # no argo, whatever this machine has
     path = settings_file(tmp_path)
     assert main(["lint", "--settings", str(path)]) == 0
-    assert "0 findings by our rules and Argo's schema; argo lint: not installed" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "0 findings by our rules and Argo's schema; argo lint: not installed" in out
+    assert "note: github_secret is not set, so nothing asks GitHub: whoever may update workflows is the gate" in out
     assert main(["render", "--settings", str(path), "-o", str(tmp_path / "out")]) == 0
     broken = tmp_path / "out" / "gpu-ci.yaml"
     broken.write_text(
@@ -79,6 +84,29 @@ def test_argo_s_own_lint_is_asked_where_there_is_one_and_its_complaint_is_red(
         assert verdict in capsys.readouterr().out
     kinds = [document["kind"] for document in yaml.safe_load_all(seen.read_text())]
     assert kinds == ["WorkflowTemplate", "Workflow"]  # without the second, parameters go unchecked
+
+
+@pytest.mark.parametrize("command", ["open-gate", "close-gate"])
+def test_ci_does_by_command_what_a_delivery_would(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardlib.gate.steering.LAG_SECONDS", 0.0)
+    monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.0)
+    with GitHubServer() as github, serving_argo() as argo:
+        path = settings_file(
+            tmp_path, github_api=github.url, repository="org/training", namespace="ns", name="kernels", label="go"
+        )
+        head = github.state.open("feature").head_sha
+        argv = [command, "--settings", str(path), "--pr", "1"]
+        monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+        assert main(argv) == 11
+        assert "--credentials is missing" in capsys.readouterr().err
+        monkeypatch.setenv("GITHUB_TOKEN", USER_TOKEN)
+        monkeypatch.setenv("ARGO_TOKEN", f"Bearer {TOKEN}")
+        monkeypatch.setenv("ARGO_SERVER", argo.url.removeprefix("http://"))
+        monkeypatch.setenv("ARGO_SECURE", "false")
+        assert main(argv) == 0
+        assert argo.workflows.calls == [f"submit kernels-1-{head[:12]}"]
 
 
 @pytest.mark.slow

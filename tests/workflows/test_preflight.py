@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.workflows.api_server import CORE, ApiServer, serving
+from tests.workflows.api_server import ARGO, CORE, ApiServer, serving
 from tests.workflows.chains import ROOT
 from workflows import settings
 from workflows.cli import main
@@ -34,7 +34,7 @@ def failed(server: ApiServer, cluster: Cluster) -> list[Check]:
 
 def test_a_cluster_that_is_set_up_passes_every_check(served: tuple[ApiServer, Cluster]) -> None:
     assert failed(*served) == []
-    assert len(checks(*served)) == 20
+    assert len(checks(*served)) == 31
 
 
 Damage = Callable[[ApiServer], Any]
@@ -63,6 +63,14 @@ DAMAGES: list[tuple[Damage, str, str]] = [
         "type Opaque",
         "docker-registry",
     ),
+    (lambda s: s.objects.pop(f"{CORE}/secrets/gpu-ci-github"), "Secret gpu-ci-github", "docs/github.md"),
+    (
+        lambda s: s.objects[f"{CORE}/secrets/argo-workflows-webhook-clients"].update(data={"github.com": "eA=="}),
+        "keys github.com",
+        "the webhook's secret under gpu-ci-webhook",
+    ),
+    (lambda s: s.objects.pop(f"{ARGO}/workfloweventbindings/gpu-ci-submit"), "Binding gpu-ci-submit", "apply -k"),
+    (lambda s: s.objects.pop(f"{ARGO}/cronworkflows/gpu-ci-sweep"), "CronWorkflow gpu-ci-sweep", "apply -k"),
     (lambda s: s.objects.pop(f"{CORE}/persistentvolumeclaims/mnt-ci"), "mnt-ci", "create it"),
     (
         lambda s: s.objects[f"{CORE}/persistentvolumeclaims/mnt-ci"]["spec"].update(accessModes=["ReadWriteOnce"]),
@@ -117,7 +125,7 @@ def test_the_command_prints_a_line_for_each_check_and_its_code_says_whether_all_
     own.write_text(text.replace('image = "registry.example.com/ml/training"', f"{image}\nregistry_insecure = true"))
     argv = ["preflight", "--settings", str(own)]
     assert main(argv) == 0
-    assert "20 checks, 0 failed" in capsys.readouterr().out
+    assert "31 checks, 0 failed" in capsys.readouterr().out
     server.objects.pop(f"{CORE}/serviceaccounts/gpu-ci")
     assert main(argv) == 1
     assert "FAIL  ServiceAccount gpu-ci: kubectl apply -k manifests/" in capsys.readouterr().out

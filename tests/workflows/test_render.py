@@ -64,11 +64,13 @@ def test_the_file_alone_prints_the_yaml_from_any_folder(tmp_path: Path) -> None:
     assert kinds[0] == "WorkflowTemplate"
     assert sorted(set(kinds)) == [
         "ConfigMap",
+        "CronWorkflow",
         "NetworkPolicy",
         "Role",
         "RoleBinding",
         "Secret",
         "ServiceAccount",
+        "WorkflowEventBinding",
         "WorkflowTemplate",
     ]
 

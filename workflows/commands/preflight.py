@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from shardlib.errors import Exit, InfrastructureError, RegistryError
 from shardlib.registry import Registry
-from workflows import settings
+from workflows import settings, webhook
 from workflows.chain import executor_name, semaphore_name
 from workflows.cluster import Cluster
 from workflows.settings import Settings
 
 _CRDS = ("workflows", "workflowtemplates", "workflowtaskresults")
+_CLIENTS = "argo-workflows-webhook-clients"  # of this name to Argo's server
 _ARGO = "v4."  # the line that the chain is written for
 
 
@@ -92,8 +93,15 @@ def _namespace(settings: Settings, cluster: Cluster) -> Iterator[Check]:
 
 def _installed(settings: Settings, cluster: Cluster) -> Iterator[Check]:
     wanted = [("ServiceAccount", settings.name), ("ServiceAccount", executor_name(settings))]
-    wanted += [("ConfigMap", semaphore_name(settings))] if settings.runs_at_once else []
+    wanted += [("ConfigMap", semaphore_name(settings))] if settings.runs_at_once or settings.webhook else []
     wanted += [("WorkflowTemplate", settings.name)]
+    if settings.webhook:
+        wanted += [("ServiceAccount", name) for name in (webhook.gate_name(settings), webhook.client_name(settings))]
+        wanted += [("WorkflowTemplate", f"{settings.name}-{name}") for name in ("open-gate", "close-gate")]
+        wanted += [
+            ("WorkflowEventBinding", f"{settings.name}-{name}") for name in ("submit", "open-gate", "close-gate")
+        ]
+        wanted += [("CronWorkflow", f"{settings.name}-sweep")]
     for kind, name in wanted:
         good = cluster.exists(kind, settings.namespace, name)
         yield Check(good=good, what=f"{kind} {name}", todo="kubectl apply -k manifests/")
@@ -118,19 +126,32 @@ def _rights(settings: Settings, cluster: Cluster) -> Iterator[Check]:
 
 def _secrets(settings: Settings, cluster: Cluster) -> Iterator[Check]:
     token = f"{executor_name(settings)}.service-account-token"
-    wanted = [(token, "kubernetes.io/service-account-token", "token", "kubectl apply -k manifests/")]
+    wanted: list[tuple[str, str, tuple[str, ...], str]] = [
+        (token, "kubernetes.io/service-account-token", ("token",), "kubectl apply -k manifests/")
+    ]
     docker = (
         "kubectl create secret docker-registry NAME --docker-server=... --docker-username=... --docker-password=..."
     )
     for name in (settings.registry_secret, settings.tag_secret, *settings.image_pull_secrets):
         if name:
-            wanted.append((name, "kubernetes.io/dockerconfigjson", ".dockerconfigjson", docker.replace("NAME", name)))
+            wanted.append(
+                (name, "kubernetes.io/dockerconfigjson", (".dockerconfigjson",), docker.replace("NAME", name))
+            )
     if settings.git_secret:
         todo = f"kubectl create secret generic {settings.git_secret} --from-literal=token=..."
-        wanted.append((settings.git_secret, "Opaque", "token", todo))
-    for name, kind, key, todo in wanted:
+        wanted.append((settings.git_secret, "Opaque", ("token",), todo))
+    if settings.github_secret:
+        todo = f"kubectl create secret generic {settings.github_secret} --from-literal=app-id=... (docs/github.md)"
+        wanted.append((settings.github_secret, "Opaque", ("private-key", "token"), todo))
+    if settings.webhook:
+        client = webhook.client_name(settings)
+        wanted.append((f"{client}.service-account-token", *wanted[0][1:]))
+        wanted.append(
+            (_CLIENTS, "Opaque", (client,), f"create it with the webhook's secret under {client} (docs/github.md)")
+        )
+    for name, kind, keys, todo in wanted:
         found = cluster.secret(settings.namespace, name)
-        good = found is not None and found[0] == kind and key in found[1]
+        good = found is not None and found[0] == kind and any(key in found[1] for key in keys)
         told = "" if found is None or good else f" (has type {found[0]}, keys {', '.join(sorted(found[1])) or 'none'})"
         yield Check(good=good, what=f"Secret {name}{told}", todo=f"{todo} -n {settings.namespace}")
 

@@ -51,7 +51,11 @@ def workflow(settings: Settings, *, pr: str, sha: str, repository: str) -> dict[
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
-        "metadata": {"name": f"{settings.name}-{pr}-{sha[:12]}", "namespace": settings.namespace},
+        "metadata": {
+            "name": f"{settings.name}-{pr}-{sha[:12]}",
+            "namespace": settings.namespace,
+            "labels": {"workflows.argoproj.io/workflow-template": settings.name},  # as `argo submit --from` does
+        },
         "spec": {
             "workflowTemplateRef": {"name": settings.name},
             "arguments": {"parameters": [{"name": name, "value": value} for name, value in values.items()]},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -100,6 +100,16 @@ def gate(document: Document) -> Iterator[Finding]:
             yield _finding("gate", template, "supplied outputs hang past the workflow's deadline")
         if not document.spec.get("activeDeadlineSeconds"):
             yield _finding("gate", template, "without the workflow's activeDeadlineSeconds it waits for ever")
+    for template in document.templates:
+        for name, task in template.tasks.items():
+            skipped = [other for other in template.depends_on(task) if f"{other}.Skipped" in str(task.get("depends"))]
+            if task.get("template") != "verify-gate" and any(_suspends(document, template, one) for one in skipped):
+                yield _finding("gate", template, f"{name} goes on where nobody waited: only verify-gate may")
+
+
+def _suspends(document: Document, template: Template, task: str) -> bool:
+    target = document.by_name.get(str(template.tasks.get(task, {}).get("template")))
+    return target is not None and "suspend" in target.body
 
 
 def endings(document: Document) -> Iterator[Finding]:
@@ -132,6 +142,19 @@ def tokens(document: Document) -> Iterator[Finding]:
     for template in document.templates:
         if template.body.get("automountServiceAccountToken") or template.body.get("serviceAccountName"):
             yield _finding("token", template, "a template of ours takes no account of its own")
+        images = {str(other.main.get("image")) for other in document.templates if other.main}
+        if _holds_token(template) and len(images) > 1:
+            text = f"it mounts a token in a workflow of {len(images)} images: only one that all runs in may have it"
+            yield _finding("token", template, text)
+
+
+def _holds_token(template: Template) -> bool:
+    sources = [one for volume in template.body.get("volumes") or [] for one in _projected(volume)]
+    return any("serviceAccountToken" in source for source in sources)
+
+
+def _projected(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return (volume.get("projected") or {}).get("sources") or []
 
 
 def display_names(document: Document) -> Iterator[Finding]:

@@ -17,8 +17,11 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "WorkflowTemplate": m.WorkflowTemplate,
     "Workflow": m.Workflow,
     "CronWorkflow": m.CronWorkflow,
+    "WorkflowEventBinding": m.WorkflowEventBinding,
 }
-WORKFLOW_KINDS = frozenset(_MODELS)
+CHECKED_KINDS = frozenset(_MODELS)
+WORKFLOW_KINDS = CHECKED_KINDS - {"WorkflowEventBinding"}
+"""Those that hold a workflow's spec."""
 
 
 def check(document: Mapping[str, Any], where: str) -> Iterator[Finding]:
