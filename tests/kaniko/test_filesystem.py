@@ -45,18 +45,17 @@ def test_mounts_are_those_of_mountinfo_without_the_root() -> None:
     assert mounts(MOUNTS) == {"/proc", "/etc/hosts", "/with blank"}
 
 
-def test_a_machines_own_root_is_never_touched(tmp_path: Path) -> None:
+def test_a_machines_own_root_is_refused(tmp_path: Path) -> None:
+    # Only asks. Never call `empty` or `unpack` with a root that is `/`, or leads there: if the check were broken, this test
+    # would delete the machine that it runs on.
     if MARKER.exists():
         pytest.skip(f"{MARKER} is here: this is an image that may be ruined")
-    layer = write_layer([], tmp_path / "layer").file
-    own = filesystem.own_root()
-    with pytest.raises(FilesystemError, match="refusing to unpack over /"):
-        filesystem.empty(own)
-    with pytest.raises(FilesystemError, match="refusing to unpack over /"):
-        filesystem.unpack(own, layer)
     (tmp_path / "link").symlink_to("/")
+    for folder in (Path("/"), tmp_path / "link", Path("/usr/..")):
+        with pytest.raises(FilesystemError, match="refusing to unpack over /"):
+            filesystem.check(Root(folder=folder, ignored=frozenset()))
     with pytest.raises(FilesystemError, match="refusing to unpack over /"):
-        filesystem.empty(Root(folder=tmp_path / "link", ignored=frozenset()))
+        filesystem.own_root()
 
 
 def test_emptying_leaves_what_is_ignored(root: Root) -> None:

@@ -154,3 +154,15 @@ def test_a_failed_command_ends_the_build_with_its_code(
     done = inside(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
     ended(done, code, "error building image", message)
     assert not (root / "kaniko" / "later").exists()
+
+
+def test_without_its_marker_nothing_is_replaced(
+    registry: Registry, repository: Repository, inside: Inside, root: Path, base: str
+) -> None:
+    (root / "kaniko" / ".in-image").unlink()
+    log_in(root / "kaniko" / ".docker", registry)
+    sha = repository.commit({"Dockerfile": f"FROM {base}\nRUN touch /ran\n"})
+    done = inside(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
+    ended(done, 1, "refusing to unpack over /")
+    assert (root / "left-over").exists()
+    assert not (root / "ran").exists()
