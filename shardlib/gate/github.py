@@ -106,12 +106,10 @@ class GitHub:
         return f"{self._url}{path}{'?' if query else ''}{urlencode(query)}"
 
     def _get(self, address: str) -> Answer:
-        tag, kept = self._kept.get(address, ("", None))
-        answer = self._ask("GET", address, headers={"If-None-Match": tag} if tag else {})
-        if answer.status == 304:
-            if kept is None:
-                raise GateError(f"GET {printable(address)}: 304, though nothing was known of it")
-            return kept
+        kept = self._kept.get(address)
+        answer = self._ask("GET", address, headers={"If-None-Match": kept[0]} if kept else {})
+        if kept and answer.status == 304:
+            return kept[1]
         if (tag := answer.headers.get("etag", "")) and len(self._kept) < _MAX_KEPT:
             self._kept[address] = tag, answer
         return answer
@@ -130,7 +128,7 @@ class GitHub:
         answer = self._transport.send(method, address, own, data)
         if answer.status in (200, 201, 204) or (answer.status == 304 and headers):
             return answer
-        told = _message(answer.body).replace(token, "***")
+        told = _message(answer.body, token)
         hint = _HINTS.get(301 if 300 <= answer.status < 400 else answer.status, "it does not take this")
         raise StatusError(f"{method} {printable(address)}: {answer.status} {told}: {hint}", answer.status)
 
@@ -179,11 +177,11 @@ def connect(
     return GitHub(url, found if isinstance(found, Token) else Installation(found, url, transport), transport)
 
 
-def _message(body: bytes) -> str:
-    """Returns what GitHub says of an error, in one short printable line."""
+def _message(body: bytes, token: str) -> str:
+    """Returns what GitHub says of an error, in one short printable line without our token."""
     try:
         value = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         value = None
     told = value.get("message") if isinstance(value, dict) else None
-    return printable(told, 200) if isinstance(told, str) else ""
+    return printable(told.replace(token, "***"), 200) if isinstance(told, str) else ""

@@ -80,6 +80,12 @@ def label_taken_away(state: State) -> None:
     state.unlabel(1, by="triager")
 
 
+def label_deleted_from_the_repository(state: State) -> None:
+    """Which takes it from every pull request, without an event."""
+    approved(state)
+    state.pulls[1].labels.clear()
+
+
 def by_a_reader(state: State) -> None:
     state.open("feature", head=GOOD)
     state.label(1, by="reader")
@@ -258,6 +264,7 @@ ATTACKS: list[tuple[Callable[[State], None], str]] = [
     (another_label, "label run-gpu-tests is not there"),
     (label_on_another_pull_request_of_the_same_commit, "label run-gpu-tests is not there"),
     (label_taken_away, "label run-gpu-tests is not there"),
+    (label_deleted_from_the_repository, "label run-gpu-tests is not there"),
     (by_a_reader, "put by reader, whose permission is read"),
     (by_a_triager, "put by triager, whose permission is read"),
     (put_again_by_a_triager, "put by triager, whose permission is read"),

@@ -199,6 +199,13 @@ def test_a_field_that_is_wrong_or_missing_never_opens(
     assert cli.main(argv) == 19
 
 
+def test_who_is_no_user_any_more_may_not_write(server: GitHubServer, argv: list[str], tmp_path: Path) -> None:
+    server.state.label(1)
+    server.fault(PERMISSION, status=404, body=b'{"message": "maintainer is not a user"}')
+    assert cli.main(argv) == 1
+    assert "whose permission is none" in told(tmp_path)["summary"]
+
+
 @pytest.mark.parametrize("permission", ["none", "read", "triage", "Write", "owner", "writer"])
 def test_only_known_permissions_open(server: GitHubServer, argv: list[str], permission: str) -> None:
     server.state.label(1)
