@@ -15,24 +15,26 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.gate import github_checks, github_shapes
+from tests.gate import github_routes, github_shapes
+from tests.gate.github_routes import Reply, Request, refuse
+from tests.gate.github_state import APP_SLUG as APP_SLUG  # what its check runs say who wrote them
 from tests.gate.github_state import State
 
 USER_TOKEN = "ghp_aPersonsToken"
-APP_ID, APP_SLUG, INSTALLATION = "4711", "shardlib-gate", "99"
+APP_ID, INSTALLATION = "4711", "99"
 
 
 @dataclass(kw_only=True)
@@ -60,26 +62,6 @@ class Fault:
     delay_seconds: float = 0.0
     drip_seconds: float = 0.0
     hang_up: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One that arrived; `who` is empty without a valid token, else "user" or "app"."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    body: Any
-    who: str
-
-
-@dataclass(kw_only=True)
-class Reply:
-    """What goes back, faults aside."""
-
-    status: int
-    body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 class GitHubServer(ThreadingHTTPServer):
@@ -153,12 +135,8 @@ class GitHubServer(ThreadingHTTPServer):
             if match := re.fullmatch(r"/app/installations/(\d+)/access_tokens", request.path):
                 return self._access_token(request, match[1], authorization)
             if not request.who:
-                return _refuse(401, "Bad credentials")
-            for method, pattern, route in _ROUTES:
-                match = re.fullmatch(pattern, request.path)
-                if match and method == request.method:
-                    return route(self, request, *map(unquote, match.groups()))
-            return _refuse(404, "Not Found")
+                return refuse(401, "Bad credentials")
+            return github_routes.answer(self.state, request)
 
     def who(self, authorization: str) -> str:
         """Returns whose valid token it is."""
@@ -168,7 +146,7 @@ class GitHubServer(ThreadingHTTPServer):
 
     def _access_token(self, request: Request, installation: str, authorization: str) -> Reply:
         if request.method != "POST" or installation != INSTALLATION:
-            return _refuse(404, "Not Found")
+            return refuse(404, "Not Found")
         try:
             claims = jwt.decode(
                 authorization.removeprefix("Bearer "),
@@ -177,136 +155,15 @@ class GitHubServer(ThreadingHTTPServer):
                 options={"require": ["iat", "exp", "iss"]},
             )
         except jwt.PyJWTError as err:
-            return _refuse(401, f"A JSON web token could not be decoded: {err}")
+            return refuse(401, f"A JSON web token could not be decoded: {err}")
         if claims["iss"] != APP_ID:
-            return _refuse(401, "Integration not found")
+            return refuse(401, "Integration not found")
         if claims["exp"] > time.time() + 600:
-            return _refuse(401, "'Expiration time' claim ('exp') is too far in the future")
+            return refuse(401, "'Expiration time' claim ('exp') is too far in the future")
         token, ends = f"ghs_{secrets.token_hex(18)}", time.time() + self.token_seconds
         self.tokens[token] = "app", ends
         when = datetime.fromtimestamp(ends, timezone.utc)
         return Reply(status=201, body={"token": token, "expires_at": github_shapes.at(when), "permissions": {}})
-
-    # The routes: one method for each documented endpoint.
-
-    def _meta(self, request: Request) -> Reply:
-        version = {"installed_version": self.state.enterprise} if self.state.enterprise else {}
-        return Reply(status=200, body={"verifiable_password_authentication": False, **version})
-
-    def _repository(self, request: Request, name: str) -> Reply:
-        body = github_shapes.repository(name)
-        return Reply(status=200, body={**body, "default_branch": "main"}) if self._is(name) else _missing()
-
-    def _pulls(self, request: Request, name: str) -> Reply:
-        wanted = request.query.get("state", "open")
-        pulls = [pull for _, pull in sorted(self.state.pulls.items(), reverse=True) if wanted in (pull.state, "all")]
-        head = request.query.get("head")
-        pulls = [pull for pull in pulls if head in (None, f"{str(pull.head_repository).split('/')[0]}:{pull.head_ref}")]
-        return self._page(request, [github_shapes.pull(self.state, pull) for pull in pulls] if self._is(name) else [])
-
-    def _pull(self, request: Request, name: str, number: str) -> Reply:
-        pull = self.state.pulls.get(int(number)) if self._is(name) else None
-        return Reply(status=200, body=github_shapes.pull(self.state, pull)) if pull else _missing()
-
-    def _labels(self, request: Request, name: str, number: str) -> Reply:
-        pull = self.state.pulls.get(int(number)) if self._is(name) else None
-        return self._page(request, [{"id": 1, "name": label} for label in pull.labels]) if pull else _missing()
-
-    def _unlabel(self, request: Request, name: str, number: str, label: str) -> Reply:
-        pull = self.state.pulls.get(int(number)) if self._is(name) else None
-        if pull is None or label not in pull.labels:
-            return _refuse(404, "Label does not exist")
-        self.state.unlabel(pull.number, label, by="labeler[bot]")
-        return Reply(status=200, body=[{"id": 1, "name": left} for left in pull.labels])
-
-    def _events(self, request: Request, name: str, number: str) -> Reply:
-        found = self.state.events.get(int(number)) if self._is(name) else None
-        if found is None:
-            return _missing()
-        return self._page(request, [github_shapes.event(self.state, event) for event in found])
-
-    def _permission(self, request: Request, name: str, login: str) -> Reply:
-        user = self.state.users.get(login)
-        if user is None or not self._is(name):
-            return _refuse(404, f"{login} is not a user")
-        return Reply(status=200, body=github_shapes.permission(self.state, user))
-
-    def _suites(self, request: Request, name: str, head: str) -> Reply:
-        found = [suite for suite in self.state.suites if (suite["head_sha"], suite["repository"]) == (head, name)]
-        app = request.query.get("app_id")
-        shown = [github_shapes.suite(suite) for suite in found if app in (None, suite["app"])]
-        return self._page(request, shown, "check_suites")
-
-    def _activity(self, request: Request, name: str) -> Reply:
-        if not self.state.has_activity:
-            return _missing()
-        wanted = request.query.get("ref")
-        found = [
-            github_shapes.activity(self.state, entry)
-            for entry in reversed(self.state.activity)
-            if entry["repository"] == name and wanted in (None, entry["ref"], entry["ref"].removeprefix("refs/heads/"))
-        ]
-        if request.query.get("direction") == "asc":
-            found.reverse()
-        return self._page(request, found, cursor=True)
-
-    def _check_runs(self, request: Request, name: str, head: str) -> Reply:
-        return self._page(request, github_checks.listed(self.state, head, request.query), "check_runs")
-
-    def _create_check(self, request: Request, name: str) -> Reply:
-        if request.who != "app":
-            return _refuse(403, "You must authenticate via a GitHub App.")
-        status, body = github_checks.create(self.state, request.body, APP_SLUG)
-        return Reply(status=status, body=body)
-
-    def _update_check(self, request: Request, name: str, number: str) -> Reply:
-        if request.who != "app":
-            return _refuse(403, "You must authenticate via a GitHub App.")
-        status, body = github_checks.update(self.state, int(number), request.body)
-        return Reply(status=status, body=body)
-
-    def _check(self, request: Request, name: str, number: str) -> Reply:
-        run = self.state.check_runs.get(int(number))
-        return Reply(status=200, body=github_checks.shape(self.state, run)) if run else _missing()
-
-    def _annotations(self, request: Request, name: str, number: str) -> Reply:
-        return self._page(request, self.state.annotations.get(int(number), []))
-
-    def _is(self, name: str) -> bool:
-        return name.lower() == self.state.repository.lower()
-
-    def _page(self, request: Request, found: list[Any], key: str | None = None, *, cursor: bool = False) -> Reply:
-        """Returns one page with its Link header: by number, or by a cursor where GitHub pages so."""
-        size = max(1, min(int(request.query.get("per_page", "30")), 100))
-        name = "after" if cursor else "page"
-        page = int(request.query.get(name, "1").removeprefix("cursor"))
-        part = found[(page - 1) * size : page * size]
-        reply = Reply(status=200, body=part if key is None else {"total_count": len(found), key: part})
-        if page * size < len(found):
-            following = f"cursor{page + 1}" if cursor else str(page + 1)
-            address = f"{self.url}{quote(request.path)}?{urlencode({**request.query, name: following})}"
-            reply.headers["Link"] = f'<{address}>; rel="next"'
-        return reply
-
-
-_R = r"/repos/([^/]+/[^/]+)"
-_ROUTES: list[tuple[str, str, Callable[..., Reply]]] = [
-    ("GET", "/meta", GitHubServer._meta),
-    ("GET", _R, GitHubServer._repository),
-    ("GET", rf"{_R}/pulls", GitHubServer._pulls),
-    ("GET", rf"{_R}/pulls/(\d+)", GitHubServer._pull),
-    ("GET", rf"{_R}/issues/(\d+)/labels", GitHubServer._labels),
-    ("DELETE", rf"{_R}/issues/(\d+)/labels/([^/]+)", GitHubServer._unlabel),
-    ("GET", rf"{_R}/issues/(\d+)/events", GitHubServer._events),
-    ("GET", rf"{_R}/collaborators/([^/]+)/permission", GitHubServer._permission),
-    ("GET", rf"{_R}/commits/([^/]+)/check-suites", GitHubServer._suites),
-    ("GET", rf"{_R}/activity", GitHubServer._activity),
-    ("GET", rf"{_R}/commits/([^/]+)/check-runs", GitHubServer._check_runs),
-    ("POST", rf"{_R}/check-runs", GitHubServer._create_check),
-    ("GET", rf"{_R}/check-runs/(\d+)", GitHubServer._check),
-    ("PATCH", rf"{_R}/check-runs/(\d+)", GitHubServer._update_check),
-    ("GET", rf"{_R}/check-runs/(\d+)/annotations", GitHubServer._annotations),
-]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -340,15 +197,16 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(data) if data else None
         except ValueError:
-            return _refuse(400, "Problems parsing JSON")
+            return refuse(400, "Problems parsing JSON")
         if not self.headers.get("User-Agent"):
-            return _refuse(403, "Request forbidden by administrative rules.")
+            return refuse(403, "Request forbidden by administrative rules.")
         request = Request(
             method=self.command,
             path=path,
             query=dict(parse_qsl(query)),
             body=body,
             who=self.server.who(authorization),
+            url=f"http://{self.headers.get('Host')}{self.server.prefix}",
         )
         return self.server.answer(request, authorization)
 
@@ -380,15 +238,6 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(fault.drip_seconds)
         else:
             self.wfile.write(body)
-
-
-def _refuse(status: int, message: str) -> Reply:
-    body = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
-    return Reply(status=status, body=body)
-
-
-def _missing() -> Reply:
-    return _refuse(404, "Not Found")
 
 
 @cache

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 ZERO = "0" * 40
+APP_SLUG = "shardlib-gate"
 _START = datetime(2026, 3, 2, 9, 0, tzinfo=timezone.utc)
 
 
@@ -62,7 +63,7 @@ class State:
     activity: list[dict[str, Any]] = field(default_factory=list)  # of all repositories, oldest first
     check_runs: dict[int, dict[str, Any]] = field(default_factory=dict)
     annotations: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    apps_with_checks: tuple[str, ...] = ("shardlib-gate",)  # get a suite for each new commit of the repository itself
+    apps_with_checks: tuple[str, ...] = (APP_SLUG,)  # get a suite for each new commit of the repository itself
     enterprise: str | None = None  # the version of an Enterprise Server
     has_activity: bool = True
     last_id: int = 1000

@@ -254,7 +254,7 @@ def test_an_enterprise_server_has_its_api_below_a_path() -> None:
     with GitHubServer(prefix="/api/v3") as server:
         for _ in range(3):
             server.state.open("feature")
-        client = connect(f"{server.url}/", USER_TOKEN)
+        client = connect(f"{server.url.replace('127.0.0.1', 'localhost')}/", USER_TOKEN)
         found = client.pages("/repos/org/training/pulls", per_page=1)
         assert [pull["number"] for pull in found] == [3, 2, 1]
 
