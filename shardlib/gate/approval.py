@@ -73,7 +73,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """One change of the head's branch, and where it was afterwards."""
+    """One change of the head's branch, and where it was afterwards: nowhere if it was deleted."""
 
     after: str
     at: datetime
@@ -223,5 +223,7 @@ def explain(question: Question, facts: Facts) -> list[str]:
         server = f"Enterprise Server {printable(facts.enterprise)}" if facts.enterprise else "GitHub"
         lines.append(f"moves of the branch: {server} does not tell")
     else:
-        lines += [f"{clock(move.at)}  branch {printable(move.kind)} to {move.after}" for move in facts.moves[:3]]
+        lines += [
+            f"{clock(move.at)}  branch {printable(move.kind)} to {move.after or 'nothing'}" for move in facts.moves[:3]
+        ]
     return lines

@@ -124,7 +124,9 @@ def _moves(github: GitHub, repository: str, ref: str) -> tuple[Move, ...] | None
         if fields.text("ref", most=_MAX_NAME + 20) != ref:
             raise GateError(f"{where}: the answer is about another branch")
         kind = fields.text("activity_type", most=_MAX_NAME)
-        found.append(Move(after=_sha(fields, "after"), at=_time(fields, "timestamp"), kind=kind))
+        # Documented is a text, but of a branch that is gone GitHub's own pages have null here.
+        gone = kind == "branch_deletion" and not fields.has("after")
+        found.append(Move(after="" if gone else _sha(fields, "after"), at=_time(fields, "timestamp"), kind=kind))
     if any(older.at > newer.at for newer, older in pairwise(found)):
         raise GateError(f"{where}: the newest is not first, so the newest may be missing")
     return tuple(found)

@@ -199,6 +199,20 @@ def test_a_field_that_is_wrong_or_missing_never_opens(
     assert cli.main(argv) == 19
 
 
+@pytest.mark.parametrize(("kind", "code"), [("branch_deletion", 0), ("push", 19)])
+def test_only_a_branch_that_was_deleted_was_nowhere(
+    server: GitHubServer, argv: list[str], kind: str, code: int
+) -> None:
+    server.state.label(1)
+    (truth,) = connect(server.url, USER_TOKEN).get(ACTIVITY, ref="refs/heads/feature")
+    before = {**truth, "after": None, "activity_type": kind, "timestamp": "2026-03-02T09:00:30Z"}
+    server.fault(ACTIVITY, body=json.dumps([truth, before]).encode())
+    assert cli.main(argv) == code
+    newest = {**before, "timestamp": truth["timestamp"], "id": truth["id"] + 1}
+    server.fault(ACTIVITY, body=json.dumps([newest]).encode())
+    assert cli.main(argv) != 0
+
+
 def test_who_is_no_user_any_more_may_not_write(server: GitHubServer, argv: list[str], tmp_path: Path) -> None:
     server.state.label(1)
     server.fault(PERMISSION, status=404, body=b'{"message": "maintainer is not a user"}')
