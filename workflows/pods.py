@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hera.workflows import Container, Parameter, RetryStrategy, UserContainer
 from hera.workflows import models as m
@@ -21,11 +22,29 @@ RETRY_EXPRESSION = (
 )
 _RETRIES = 2
 
+_DISPLAY_KEY = "workflows.argoproj.io/display-name"
+
 _PROGRESS_TICK = "5s"  # how often the wait container passes ARGO_PROGRESS_FILE on; its own default is a minute
 _TOOLS_MEMORY = ("512Mi", "4Gi")  # request and limit; planning a million tests takes 1 GiB
 _SMALL = m.ResourceRequirements.model_validate(
     {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 )
+
+
+@dataclass(kw_only=True)
+class NamedContainer(Container):
+    """A container template whose nodes have a name of their own in Argo's UI, made of its inputs.
+
+    Argo reads it from the annotations of the template itself, which Hera 7.1 has no field for: its `annotations` are the
+    pod's.
+    """
+
+    display_name: str
+
+    def _build_template(self) -> m.Template:
+        template: m.Template = super()._build_template()
+        template.annotations = {_DISPLAY_KEY: self.display_name}
+        return template
 
 
 def run_folder(settings: Settings) -> str:
@@ -149,6 +168,7 @@ def tools(
     mounts: Sequence[m.VolumeMount] = (),
     env: Sequence[m.EnvVar] = (),
     shared: bool = True,
+    retries: bool = True,
     synchronization: m.Synchronization | None = None,
 ) -> Container:
     """Returns a step in the CI tools image; it sees /mnt/ci whole if `shared`."""
@@ -168,7 +188,7 @@ def tools(
         pod_security_context=pod,
         security_context=main,
         active_deadline_seconds=deadline_seconds,
-        retry_strategy=retry(settings),
+        retry_strategy=retry(settings) if retries else None,
         synchronization=synchronization,
     )
 

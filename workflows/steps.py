@@ -139,11 +139,9 @@ def calculate_shards(settings: Settings) -> Script:
 def gpu_tests(settings: Settings) -> Container:
     """Runs one shard on all GPUs of a node."""
     gpus = {settings.gpu_resource: str(settings.gpus)}
-    return Container(
+    return pods.NamedContainer(
         name="gpu-tests",
-        annotations=_display(
-            "shard-{{inputs.parameters.shard}}-of-{{inputs.parameters.of}}-{{inputs.parameters.minutes}}-min"
-        ),
+        display_name="shard-{{inputs.parameters.shard}}-of-{{inputs.parameters.of}}-{{inputs.parameters.minutes}}-min",
         labels=dict(settings.gpu_labels) or None,
         image="{{inputs.parameters.image}}",
         command=_run_command(settings, "{{inputs.parameters.shard}}"),
@@ -176,9 +174,9 @@ def gpu_tests(settings: Settings) -> Container:
 def cpu_tests(settings: Settings) -> Container:
     """Runs the shard of the tests that need no GPU, where there is none."""
     pod, main = pods.plain_context()
-    return Container(
+    return pods.NamedContainer(
         name="cpu-tests",
-        annotations=_display("cpu-tests-{{inputs.parameters.minutes}}-min"),
+        display_name="cpu-tests-{{inputs.parameters.minutes}}-min",
         image="{{inputs.parameters.image}}",
         command=_run_command(settings, "cpu"),
         working_dir=settings.workdir,
@@ -237,7 +235,10 @@ def tag_image(settings: Settings, tag: str) -> Container:
 
 
 def conclude(settings: Settings) -> Container:
-    """Reports the end, as the exit handler; it never fails, for that would turn a green run red."""
+    """Reports the end, as the exit handler; it never fails, for that would turn a green run red.
+
+    It has no retry strategy: past the workflow's deadline Argo fails whatever has one, exit handlers too.
+    """
     line = f'{" ".join(_SHARDLIB)} conclude "$@" || true'
     arguments = ["--run", pods.run_folder(settings), "--status", "{{workflow.status}}", *gate.concluding(settings)]
     return pods.tools(
@@ -245,6 +246,7 @@ def conclude(settings: Settings) -> Container:
         "conclude",
         ["sh", "-c", line, "conclude", *arguments],
         deadline_seconds=_SHORT_SECONDS,
+        retries=False,
         volumes=gate.volumes(settings) if gate.reports(settings) else [],
         mounts=gate.mounts(settings) if gate.reports(settings) else [],
     )
@@ -255,10 +257,6 @@ def _run_command(settings: Settings, shard: str) -> list[str]:
     return pods.shardlib_in_image(
         settings, "run", *options, "--summary-file", f"{pods.OUTPUTS}/summary", *settings.run_args
     )
-
-
-def _display(name: str) -> dict[str, str]:
-    return {"workflows.argoproj.io/display-name": name}
 
 
 def _no_gpus() -> m.EnvVar:

@@ -210,6 +210,11 @@ def a_hook_on_a_task(chain: Chain) -> None:
 
 
 @mistake("ending")
+def an_exit_handler_that_retries(chain: Chain) -> None:
+    template(chain, "conclude")["retryStrategy"] = template(chain, "collect-tests")["retryStrategy"]
+
+
+@mistake("ending")
 def a_timeout_that_counts_the_waiting(chain: Chain) -> None:
     template(chain, "gpu-run")["timeout"] = "1h"
 
@@ -237,7 +242,13 @@ def an_executor_without_an_account(chain: Chain) -> None:
 @mistake("display-name")
 def a_display_name_with_a_comma(chain: Chain) -> None:
     name = "shard {{inputs.parameters.shard}}, {{inputs.parameters.minutes}} min"
-    template(chain, "gpu-tests")["metadata"]["annotations"]["workflows.argoproj.io/display-name"] = name
+    template(chain, "gpu-tests")["annotations"]["workflows.argoproj.io/display-name"] = name
+
+
+@mistake("display-name")
+def a_display_name_on_the_pod(chain: Chain) -> None:
+    one = template(chain, "cpu-tests")
+    one["metadata"] = {"annotations": one.pop("annotations")}
 
 
 @mistake("untrusted")

@@ -122,6 +122,8 @@ def endings(document: Document) -> Iterator[Finding]:
                 yield _finding(
                     "ending", template, f"task {name} has a hook: a green one keeps `argo retry` from working"
                 )
+        if template.body.get("retryStrategy") and template.name == document.spec.get("onExit"):
+            yield _finding("ending", template, "a retryStrategy: past the workflow's deadline Argo fails the exit handler")
         if template.body.get("timeout"):
             yield _finding("ending", template, "timeout counts the waiting for a lock; use activeDeadlineSeconds")
         if template.main and not template.body.get("activeDeadlineSeconds"):
@@ -158,9 +160,11 @@ def _projected(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def display_names(document: Document) -> Iterator[Finding]:
-    """Yields display names that Argo may refuse at run time, which leaves the workflow running for ever."""
+    """Yields display names that Argo does not see, or may refuse at run time, which leaves the workflow running for ever."""
     for template in document.templates:
-        text = ((template.body.get("metadata") or {}).get("annotations") or {}).get(_DISPLAY_KEY)
+        if _DISPLAY_KEY in ((template.body.get("metadata") or {}).get("annotations") or {}):
+            yield _finding("display-name", template, "the pod's annotations name no node: annotate the template itself")
+        text = (template.body.get("annotations") or {}).get(_DISPLAY_KEY)
         if text is None:
             continue
         sample = re.sub(r"\{\{.*?\}\}", "999.9", text)
