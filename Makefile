@@ -31,6 +31,7 @@ CLUSTER_WORKERS ?= 3
 
 cluster: setup
 	$(TESTBED)/build
+	.venv/bin/python -m tests.cluster.images
 	$(TESTBED)/up
 
 cluster-test: cluster

@@ -16,7 +16,7 @@ COPY shardlib shardlib
 COPY tools tools
 # What the steps run, without pip, and the one file that init containers bring to the image under test.
 RUN python3 -m venv /venv \
-    && /venv/bin/pip install --no-cache-dir '.[weights]' \
+    && /venv/bin/pip install --no-cache-dir '.[weights,gate]' \
     && /venv/bin/pip uninstall --quiet --yes pip setuptools \
     && /venv/bin/python3 tools/build_zipapp.py /out/shardlib.pyz \
     && find /venv /out -exec touch --no-dereference --date=@$SOURCE_DATE_EPOCH {} +

@@ -203,7 +203,9 @@ class Run:
             yield from sorted((folder / "events").glob("*.jsonl"), key=lambda path: int(path.stem))
 
     def log(self, node: Node) -> str:
-        """A pod's log of its main container, without Argo's own lines."""
+        """The log of a pod's main container, of the last attempt if there are several, without Argo's own lines."""
+        if node.body["type"] == "Retry":
+            node = [one for one in self.now().nodes if one.body["id"] in node.body["children"]][-1]
         text = self.cluster.argo("logs", self.name, self.pod_name(node), "--no-color", "-c", "main").stdout
         lines = (re.sub(r"^\S+: ", "", line) for line in text.splitlines())
         return "\n".join(line for line in lines if not line.startswith("time="))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 from tests.cluster import git_server, images
 from tests.cluster.cluster import Cluster, Run
 from tests.cluster.installation import Installation, install, make_volume
+from tests.cluster.registry import digest_of
 from tests.cluster.repositories import Repository
 
 _NEEDED = ("ARGO_NAMESPACE", "TESTBED_REGISTRY", "TESTBED_NODE", "TESTBED_VOLUME", "TESTBED_HOME")
@@ -30,10 +30,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 @pytest.fixture(scope="session")
 def built(cluster: Cluster) -> dict[str, str]:
-    """The images by name, with their digests; one process makes them, the others find them made."""
-    with Path(os.environ["TESTBED_HOME"], "lock", "cluster-tests").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return images.build()
+    """The images by name, with their digests."""
+    digests = {name: digest_of(cluster, f"{name}:latest") for name in images.SOURCES}
+    assert None not in digests.values(), f"{digests}: make cluster makes them"
+    return {name: f"{cluster.registry}/{name}@{digest}" for name, digest in digests.items()}
 
 
 @pytest.fixture(scope="session")

@@ -110,3 +110,4 @@ def make_volume(cluster: Cluster) -> None:
             "spec": {**spec, "resources": {"requests": size}},
         },
     )
+    cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Bound", f"pvc/{PVC}", "-n", cluster.namespace)
