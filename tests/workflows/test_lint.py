@@ -199,6 +199,11 @@ def a_gate_that_waits_for_ever(chain: Chain) -> None:
     del chain["spec"]["activeDeadlineSeconds"]
 
 
+@mistake("gate")
+def a_build_where_nobody_waited_and_nobody_was_asked(chain: Chain) -> None:
+    task(chain, "build-image")["depends"] = "wait-for-label.Succeeded || wait-for-label.Skipped"
+
+
 @mistake("ending")
 def a_template_that_fails_fast(chain: Chain) -> None:
     template(chain, "main")["failFast"] = True
