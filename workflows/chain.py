@@ -85,7 +85,14 @@ def main(settings: Settings) -> DAG:
         _task("gpu-tests-passed", f"{_ended('gpu-tests')} && {_ended('cpu-tests')}"),
     ]
     if settings.tag:
-        tasks.append(_task("tag-image", "gpu-tests-passed.Succeeded", digest=_checked_digest()))
+        head = _head(settings) if settings.tag_when == "merged" else []
+        tag = Task(
+            name="tag-image",
+            template="tag-image",
+            depends="gpu-tests-passed.Succeeded",
+            arguments=[*_values(digest=_checked_digest()), *head],
+        )
+        tasks.append(tag)
     return DAG(name="main", fail_fast=False, tasks=tasks)
 
 
@@ -113,15 +120,19 @@ def _gate(settings: Settings) -> list[Task]:
 
 def _build(settings: Settings) -> Task:
     """Returns the build of what the gate let through: its outputs, never the workflow's parameters."""
-    source = "verify-gate" if gate.verifies(settings) else "find-changed"
-    after = source if gate.verifies(settings) or not settings.gate else "wait-for-label"
+    after = "wait-for-label" if settings.gate else "find-changed"
     return Task(
         name="build-image",
         template="build-image",
-        depends=f"{after}.Succeeded",
+        depends=f"{'verify-gate' if gate.verifies(settings) else after}.Succeeded",
         when=None if settings.gate else _NEEDED,
-        arguments=_outputs(source, "sha", "pr", "repo"),
+        arguments=_head(settings),
     )
+
+
+def _head(settings: Settings) -> list[Parameter | m.Parameter | m.Artifact]:
+    """Returns the commit that may run, and whose it is: what verify-gate passed on, where there is one."""
+    return _outputs("verify-gate" if gate.verifies(settings) else "find-changed", "sha", "pr", "repo")
 
 
 def gpu_run(settings: Settings) -> DAG:

@@ -12,6 +12,8 @@ from workflows.settings import Settings
 
 SHARDLIB = ("python3", "-P", "-m", "shardlib")  # -P: nothing is imported from the working directory
 CREDENTIALS = "/github"
+NAMED = {"repository": "repo", "pr": "pr", "sha": "sha"}
+"""The options that say which commit is meant, each with the parameter of its value."""
 
 _DEADLINE_SECONDS = 900  # GitHub is waited for up to five minutes, with a cold image pull before it (a guess)
 _LINK = "{{workflow.name}}?uid={{workflow.uid}}"
@@ -29,9 +31,9 @@ def reports(settings: Settings) -> bool:
 
 def verify_gate(settings: Settings) -> Container:
     """Asks GitHub whether the head may run; its outputs are what all later steps use, and are no commit if it may not."""
-    values = {name: f"{{{{inputs.parameters.{name}}}}}" for name in ("repo", "pr", "sha")}
+    values = {name: f"{{{{inputs.parameters.{name}}}}}" for name in NAMED.values()}
     command = ["verify-gate", *asking(settings), f"--label={settings.label}", f"--parameters={pods.OUTPUTS}"]
-    command += [f"--repository={values['repo']}", f"--pr={values['pr']}", f"--sha={values['sha']}"]
+    command += [f"--{option}={values[name]}" for option, name in NAMED.items()]
     command += ["--allow-forks"] if settings.allow_forks else []
     refused = [
         Parameter(name=name, value_from=m.ValueFrom(path=f"{pods.OUTPUTS}/{name}", default="refused"))

@@ -77,6 +77,8 @@ def check_together(settings: Settings, place: Place) -> None:
         )
     if settings.webhook and len(settings.name) > _LOOKED_AT:
         raise place.wrong("name", settings.name, f"at most {_LOOKED_AT} characters with webhook = true")
+    if settings.tag_when == "merged" and settings.github_secret is None:
+        raise place.wrong("tag_when", "merged", "github_secret with it: GitHub knows what is merged")
     held = (settings.registry_secret, settings.tag_secret)
     if settings.github_secret is not None and settings.github_secret in held:
         raise place.wrong("github_secret", settings.github_secret, "another Secret than a registry's")
@@ -142,16 +144,6 @@ def _tolerations(key: str, value: Any, place: Place) -> tuple[Mapping[str, Any],
     return tuple(value)
 
 
-def _tag_when(key: str, value: Any, place: Place) -> str:
-    if value == "merged":
-        raise place.wrong(
-            key, value, "'green': nothing here sees a merge yet; tag from a workflow that the merge starts"
-        )
-    if value != "green":
-        raise place.wrong(key, value, "'green'")
-    return "green"
-
-
 _NAME = _text(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", "a name of lower-case letters, digits and '-', at most 42")
 _OBJECT = _text(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", "the name of a Kubernetes object")
 _PINNED = _text(_IMAGE + r"(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", "an image, REGISTRY/PATH@sha256:...")
@@ -194,7 +186,7 @@ CHECKS: Mapping[str, Check] = {
     "build_disk": _quantity,
     "build_deadline_seconds": _SECONDS,
     "tag": _text(r"(\w[\w.-]{0,127})?", "a tag of an image, or '' for none"),
-    "tag_when": _tag_when,
+    "tag_when": _text(r"green|merged", "'green' or 'merged'"),
     "tag_secret": _OBJECT,
     "python": _text(r"[\w./-]+", "a program in the image under test, such as python3"),
     "workdir": _text(r"/[\w./-]*", "an absolute path in the image under test"),

@@ -62,7 +62,7 @@ class Settings:
     build_disk: str = "150Gi"  # ephemeral storage: twice an image of CUDA and torch, and its snapshots (a guess)
     build_deadline_seconds: int = 5400
     tag: str = "main"  # what gpu-tests-passed earns: IMAGE:TAG becomes the tested digest; "": no tag
-    tag_when: str = "green"  # the only choice yet: when gpu-tests-passed is green, merged or not
+    tag_when: str = "green"  # or "merged": not before the pull request of a green run is merged
     tag_secret: str | None = None  # dockerconfigjson Secret that may write IMAGE; mounted in tag-image alone
 
     # Its tests.

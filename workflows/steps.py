@@ -216,19 +216,31 @@ def gpu_tests_passed(settings: Settings) -> Container:
 
 
 def tag_image(settings: Settings, tag: str) -> Container:
-    """Copies the tested digest into the image's own repository and moves the tag to it."""
+    """Copies the tested digest into the image's own repository and moves the tag to it.
+
+    Where it waits for the merge it says that it did not tag; close-gate then starts it again.
+    """
     source = f"{settings.build_image}@{{{{inputs.parameters.digest}}}}"
     command = [*_SHARDLIB, "tag-image", f"--source={source}", f"--target={settings.image}:{tag}"]
     command += ["--insecure"] if settings.registry_insecure else []
-    key = settings.tag_secret
+    key, merged = settings.tag_secret, settings.tag_when == "merged"
+    command += ["--docker-config=/registry/config.json"] if key else []
+    source_of = {option: f"{{{{inputs.parameters.{name}}}}}" for option, name in gate.NAMED.items()}
+    command += (
+        [*gate.asking(settings), *(f"--{option}={value}" for option, value in source_of.items())] if merged else []
+    )
     return pods.tools(
         settings,
         "tag-image",
-        [*command, "--docker-config=/registry/config.json"] if key else command,
+        [*command, "--if-merged", f"--parameters={pods.OUTPUTS}"] if merged else command,
         deadline_seconds=_SHORT_SECONDS,
-        inputs=[Parameter(name="digest")],
-        volumes=[pods.secret("registry", key)] if key else [],
-        mounts=[pods.mount("registry", "/registry", read_only=True)] if key else [],
+        inputs=[Parameter(name=name) for name in ("digest", *(gate.NAMED.values() if merged else ()))],
+        outputs=[pods.output("tagged")] if merged else [],
+        volumes=[*([pods.secret("registry", key)] if key else []), *(gate.volumes(settings) if merged else [])],
+        mounts=[
+            *([pods.mount("registry", "/registry", read_only=True)] if key else []),
+            *(gate.mounts(settings) if merged else []),
+        ],
         shared=False,
         synchronization=m.Synchronization(mutexes=[m.Mutex(name=f"{settings.name}-tag")]),
     )

@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 
 from shardlib.errors import Exit, UsageError
+from shardlib.gate import names
+from shardlib.gate.following import PullState
+from shardlib.parameters import write_parameters
 from shardlib.registry import Reference, Registry, login_of
 
 
@@ -15,10 +18,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, metavar="IMAGE", help="REGISTRY/PATH:TAG, in the same registry")
     parser.add_argument("--docker-config", type=Path, metavar="FILE", help="Docker's config.json with the login")
     parser.add_argument("--insecure", action="store_true", help="speak plain HTTP")
+    parser.add_argument(
+        "--if-merged", action="store_true", help="do nothing unless GitHub says that the pull request is merged"
+    )
+    parser.add_argument(
+        "--github-api", metavar="URL", help="with --if-merged: https://api.github.com, or an Enterprise's"
+    )
+    parser.add_argument("--credentials", type=Path, metavar="DIR", help="with --if-merged: a mounted Secret for GitHub")
+    parser.add_argument("--repository", metavar="OWNER/NAME", help="with --if-merged: the one that is merged into")
+    parser.add_argument("--pr", metavar="NUMBER", help="with --if-merged: the pull request")
+    parser.add_argument(
+        "--sha", metavar="SHA", help="with --if-merged: the commit that was tested, which must be its head"
+    )
+    parser.add_argument("--parameters", type=Path, metavar="DIR", help="write tagged (true or false)")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Copies and tags; returns 0."""
+    """Copies and tags, unless that waits for a merge; returns 0 either way."""
+    wanted = not args.if_merged or _merged(args)
+    if wanted:
+        _tag(args)
+    if args.parameters:
+        write_parameters(args.parameters, {"tagged": "true" if wanted else "false"})
+    return Exit.GREEN
+
+
+def _merged(args: argparse.Namespace) -> bool:
+    """Returns whether GitHub merged exactly this head."""
+    repository = names.check("--repository", args.repository, names.REPOSITORY)
+    pr, sha = names.check("--pr", args.pr, names.NUMBER), names.check("--sha", args.sha, names.SHA)
+    if not args.github_api or not args.credentials:
+        raise UsageError("--if-merged needs --github-api and --credentials: whom to ask, and as whom")
+    from shardlib.gate.github import connect  # needs libraries that are not there where nothing is asked
+
+    path = f"/repos/{repository}/pulls/{pr}"
+    pull = PullState.read(connect(args.github_api, args.credentials).get(path), path)
+    if pull.merged and pull.head == sha:
+        return True
+    told = f"was merged as {pull.head}" if pull.merged else "is not merged"
+    print(f"nothing is tagged: pull request {pr} {told}, and {sha} was tested")
+    return False
+
+
+def _tag(args: argparse.Namespace) -> None:
     source, target = Reference.parse(args.source), Reference.parse(args.target)
     login = None
     if args.docker_config:
@@ -28,4 +70,3 @@ def main(args: argparse.Namespace) -> int:
             raise UsageError(f"--docker-config {args.docker_config}: cannot be read: {err}") from err
     digest = Registry(source.host, login=login, insecure=args.insecure).copy(source, target)
     print(f"{args.target} is {digest}")
-    return Exit.GREEN

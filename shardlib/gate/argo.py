@@ -19,9 +19,9 @@ from urllib3.exceptions import HTTPError
 from shardlib.errors import GateError, InfrastructureError, UsageError
 from shardlib.escape import printable
 from shardlib.fields import parse, short
-from shardlib.gate.following import Stage
+from shardlib.gate.following import StagedRun
 from shardlib.gate.runs import Run
-from shardlib.gate.workflows import GATE_NODE, is_of, object_at, run_of, stage_of
+from shardlib.gate.workflows import GATE_NODE, TAG_NODE, is_of, object_at, run_of, stage_of, untagged
 
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 """Where a pod's own token is mounted."""
@@ -77,12 +77,13 @@ class ArgoServer:
         found = [run_of(item) for item in self.workflows(template)]
         return sorted((run for run in found if run is not None), key=lambda run: run.age_key)
 
-    def stage(self, name: str) -> Stage | None:
+    def staged(self, run: Run) -> StagedRun | None:
         """Returns how far a run has come; None if it is gone."""
         try:
-            return stage_of(self._ask("GET", f"/{_checked(name)}"))
+            workflow = self._ask("GET", f"/{_checked(run.name)}")
         except _NotFoundError:
             return None
+        return StagedRun(run=run, stage=stage_of(workflow), untagged=untagged(workflow))
 
     def submit(self, template: str, name: str, parameters: Mapping[str, str]) -> str:
         """Starts a workflow of a template under a fixed name; returns why not, or nothing."""
@@ -104,6 +105,10 @@ class ArgoServer:
     def retry_gate(self, name: str) -> str:
         """Starts a finished run again from the gate on; returns why not, or nothing."""
         return self._act(name, "retry", restartSuccessful=True, nodeFieldSelector=f"displayName={GATE_NODE}")
+
+    def retag(self, name: str) -> str:
+        """Starts a green run's tag-image again, and nothing else; returns why not, or nothing."""
+        return self._act(name, "retry", restartSuccessful=True, nodeFieldSelector=f"displayName={TAG_NODE}")
 
     def stop(self, name: str, message: str = "") -> str:
         """Stops a workflow; its exit handler runs. Returns why not, or nothing.

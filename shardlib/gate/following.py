@@ -28,7 +28,7 @@ class Stage(str, Enum):
     PAST = "past"  # under way, behind the gate
     STOPPING = "stopping"  # told to stop, and not finished yet
     CLOSED = "closed"  # finished without a verdict: the gate's deadline, refused by verify-gate, stopped anywhere
-    DONE = "done"  # finished, and not by the gate: green, red, or not needed
+    DONE = "done"  # past its verdict: green, red, or not needed; at most the tag is still to come
 
     @property
     def live(self) -> bool:
@@ -41,17 +41,19 @@ _FURTHEST_FIRST = (Stage.PAST, Stage.WAITING, Stage.AHEAD)
 
 @dataclass(frozen=True, kw_only=True)
 class StagedRun:
-    """A run and how far it has come."""
+    """A run and how far it has come; `untagged` is whether it is green, and its tag waits for the merge."""
 
     run: Run
     stage: Stage
+    untagged: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullState:
-    """A pull request now: whether it is open, its head's commit, and the names of its labels."""
+    """A pull request now: whether it is open or merged, its head's commit, and the names of its labels."""
 
     open: bool
+    merged: bool = False
     head: str
     labels: frozenset[str]
 
@@ -63,8 +65,12 @@ class PullState:
         head: Any = Fields(fields.raw("head"), f"{where}: head", GateError).text("sha", most=40)
         if not _SHA.fullmatch(head):
             raise GateError(f"{where}: head.sha is {short(head)}, expected 40 hexadecimal digits; is it GitHub's API?")
+        merged = fields.raw("merged")
+        if type(merged) is not bool or (merged and state == "open"):
+            raise fields.wrong("merged", merged, "true or false, and an open one is not merged")
         labels = [Fields(label, f"{where}: label", GateError) for label in fields.array("labels", most=_MAX_LABELS)]
-        return cls(open=state == "open", head=head, labels=frozenset(label.text("name", most=1000) for label in labels))
+        named = frozenset(label.text("name", most=1000) for label in labels)
+        return cls(open=state == "open", merged=merged, head=head, labels=named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +102,14 @@ class Stop:
     message: str
 
 
-Action = Submit | Resume | RetryGate | Stop
+@dataclass(frozen=True, kw_only=True)
+class Retag:
+    """Start a green run's last step again: it tags now that the pull request is merged."""
+
+    name: str
+
+
+Action = Submit | Resume | RetryGate | Stop | Retag
 
 
 def follow(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> list[Action]:
@@ -111,9 +124,10 @@ def follow(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> list[Ac
         label: the label that opens the gate.
     """
     live = [one for one in runs if one.stage.live]
-    if not pull.open:
-        return _stops(live, "the pull request is closed")
     current = _current(pull.head, runs)
+    if not pull.open:
+        tags = [Retag(name=current.run.name)] if pull.merged and current and current.untagged else []
+        return [*_stops(live, "the pull request is closed"), *tags]
     keep = current.run.name if current else None
     others = [one for one in live if one.run.sha != pull.head]
     twins = [one for one in live if one.run.sha == pull.head and one.run.name != keep]

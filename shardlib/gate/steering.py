@@ -10,7 +10,7 @@ from typing import Protocol
 from shardlib.errors import GateError, InfrastructureError
 from shardlib.fields import Fields, short
 from shardlib.gate.argo import ArgoServer
-from shardlib.gate.following import Action, PullState, Resume, RetryGate, StagedRun, Submit, follow, must_wait
+from shardlib.gate.following import Action, PullState, Resume, Retag, RetryGate, StagedRun, Submit, follow, must_wait
 from shardlib.gate.runs import Run
 
 PATIENCE_SECONDS = 240.0
@@ -87,9 +87,9 @@ class Steering:
         for run in self.argo.runs(self.template):
             if run.pr != self.pr or run.repository.lower() != self.repository.lower():
                 continue
-            stage = self.argo.stage(run.name)
-            if stage is not None:  # gone since it was listed
-                runs.append(StagedRun(run=run, stage=stage))
+            staged = self.argo.staged(run)
+            if staged is not None:  # else it is gone since it was listed
+                runs.append(staged)
         return pull, runs
 
     def _act(self, action: Action) -> str:
@@ -100,6 +100,8 @@ class Steering:
             what = f"submit {name}"
         elif isinstance(action, Resume):
             what, told = f"resume {action.name}", self.argo.resume(action.name)
+        elif isinstance(action, Retag):
+            what, told = f"let {action.name} tag its image", self.argo.retag(action.name)
         elif isinstance(action, RetryGate):
             what, told = f"retry {action.name} from its gate on", self.argo.retry_gate(action.name)
         else:
@@ -125,4 +127,5 @@ def lately_changed(github: Getter, repository: str, runs: Iterable[Run]) -> list
 def _told(pull: PullState, runs: list[StagedRun], label: str) -> str:
     own = [f"{one.run.name} is {one.stage.value}" for one in runs if one.run.sha == pull.head]
     labelled = "labelled" if label in pull.labels else "not labelled"
-    return f"{'open' if pull.open else 'closed'}, {labelled}, head {pull.head}: {', '.join(own) or 'no run'}"
+    state = "open" if pull.open else "merged" if pull.merged else "closed"
+    return f"{state}, {labelled}, head {pull.head}: {', '.join(own) or 'no run'}"

@@ -11,6 +11,7 @@ from shardlib.gate.names import NUMBER, REPOSITORY, SHA
 from shardlib.gate.runs import Phase, Run
 
 GATE_NODE, VERIFY_NODE = "wait-for-label", "verify-gate"
+VERDICT_NODE, TAG_NODE = "gpu-tests-passed", "tag-image"
 
 _ENDED = ("Failed", "Error")
 _ARCHIVED = ("workflows.argoproj.io/workflow-archiving-status", "Persisted")
@@ -51,9 +52,23 @@ def stage_of(workflow: Mapping[str, Any]) -> Stage:
         return Stage.DONE if passed and not stopped else Stage.CLOSED
     if shutdown or gate in _ENDED:
         return Stage.STOPPING
+    if nodes.get(f"{name}.{VERDICT_NODE}") == "Succeeded":
+        return Stage.DONE
     if gate == "Running":
         return Stage.WAITING
     return Stage.AHEAD if gate in (None, "Pending") else Stage.PAST
+
+
+def untagged(workflow: Mapping[str, Any]) -> bool:
+    """Whether a workflow ended green without a tag, because its pull request was not merged then."""
+    name, status = object_at(workflow, "metadata").get("name"), object_at(workflow, "status")
+    for node in object_at(status, "nodes").values():
+        if node.get("name") == f"{name}.{TAG_NODE}" and status.get("phase") == "Succeeded":
+            outputs = object_at(node, "outputs").get("parameters") or []
+            return {"name": "tagged", "value": "false"}.items() <= next(
+                (one for one in outputs if one.get("name") == "tagged"), {}
+            ).items()
+    return False
 
 
 def is_of(workflow: Mapping[str, Any], template: str) -> bool:

@@ -72,8 +72,13 @@ class Workflows:
         if verb == "retry":
             if not over:
                 return 400, f"Cannot retry a workflow in phase {workflow['status'].get('phase')}"
-            workflow["status"] = {"nodes": {}}
+            workflow["status"] = (
+                {"nodes": {}} if "wait-for-label" in selector else {**workflow["status"], "phase": None}
+            )
             workflow["spec"].pop("shutdown", None)
+            if "tag-image" in selector:
+                self.calls.append(f"tag {name}")
+                return 200, ""
         elif selector:
             gate = self.waiting(name, selector)
             if gate is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from shardlib.errors import GateError, InfrastructureError, ShardlibError, UsageError
 from shardlib.gate.argo import ArgoServer, server_address
 from shardlib.gate.following import Stage
-from shardlib.gate.runs import Phase
-from shardlib.gate.workflows import run_of, stage_of
+from shardlib.gate.runs import Phase, Run
+from shardlib.gate.workflows import run_of, stage_of, untagged
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
 
 SHA = "a" * 40
@@ -20,6 +21,13 @@ VALUES = {"pr": "7", "sha": SHA, "repo": "org/training"}
 def argo() -> Iterator[ArgoStandIn]:
     with serving_argo() as server:
         yield server
+
+
+def stage(argo: ArgoServer, name: str) -> Stage | None:
+    started = datetime(2030, 1, 1, tzinfo=timezone.utc)
+    run = Run(name=name, uid="u", pr="7", sha=SHA, repository="o/r", phase=Phase.RUNNING, started=started)
+    staged = argo.staged(run)
+    return staged.stage if staged else None
 
 
 def client(server: ArgoStandIn, token: str = TOKEN) -> ArgoServer:
@@ -60,7 +68,7 @@ def test_a_resume_that_comes_too_early_says_so_and_does_nothing(argo: ArgoStandI
     assert "no suspend nodes" in client(argo).resume("x")
     argo.workflows.reach_the_gate("x")
     assert client(argo).resume("x") == ""
-    assert client(argo).stage("x") is Stage.PAST
+    assert stage(client(argo), "x") is Stage.PAST
     assert "no suspend nodes" in client(argo).resume("x")  # and one too late, too
 
 
@@ -71,7 +79,7 @@ def test_a_stop_fails_the_gate_with_its_reason_and_elsewhere_the_run(argo: ArgoS
     argo.workflows.add("y", **VALUES)
     assert client(argo).stop("y", "closed") == ""
     assert argo.workflows.calls == ["stop x: closed", "stop y"]
-    assert {client(argo).stage(name) for name in "xy"} == {Stage.STOPPING}
+    assert {stage(client(argo), name) for name in "xy"} == {Stage.STOPPING}
     argo.workflows.end("y", "Failed", "Stopped with strategy 'Stop'")
     assert "already finished" in client(argo).stop("y", "closed")
 
@@ -82,11 +90,11 @@ def test_a_retry_is_for_finished_runs(argo: ArgoStandIn) -> None:
     assert "Cannot retry" in client(argo).retry_gate("x")
     argo.workflows.end("x", "Failed")
     assert client(argo).retry_gate("x") == ""
-    assert client(argo).stage("x") is Stage.AHEAD
+    assert stage(client(argo), "x") is Stage.AHEAD
 
 
 def test_what_is_gone_has_no_stage_and_refuses_to_be_touched(argo: ArgoStandIn) -> None:
-    assert client(argo).stage("x") is None
+    assert stage(client(argo), "x") is None
     assert "not found" in client(argo).resume("x")
 
 
@@ -135,7 +143,7 @@ def test_a_server_that_is_not_there_is_worth_another_try() -> None:
 @pytest.mark.parametrize("name", ["", "../x", "x/resume", "{{x}}", "X"])
 def test_nothing_but_a_name_gets_into_an_address(argo: ArgoStandIn, name: str) -> None:
     with pytest.raises(UsageError, match="no name of a workflow"):
-        client(argo).stage(name)
+        stage(client(argo), name)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +194,29 @@ def workflow(phase: str | None, message: str = "", shutdown: str = "", **nodes: 
         (workflow("Failed", find_changed="Failed"), Stage.CLOSED),
         (workflow("Failed", "Stopped with strategy 'Stop'", wait_for_label="Succeeded"), Stage.CLOSED),
         (workflow("Failed", shutdown="Terminate", wait_for_label="Succeeded"), Stage.CLOSED),
+        (workflow("Running", wait_for_label="Succeeded", gpu_tests_passed="Succeeded"), Stage.DONE),  # the tag is left
+        (workflow("Running", wait_for_label="Succeeded", gpu_tests_passed="Failed"), Stage.PAST),
     ],
 )
 def test_how_far_a_run_is_is_read_from_its_gate(body: dict[str, Any], stage: Stage) -> None:
     assert stage_of(body) is stage
+
+
+@pytest.mark.parametrize(
+    ("phase", "outputs", "expected"),
+    [
+        ("Succeeded", {"parameters": [{"name": "tagged", "value": "false"}]}, True),
+        ("Succeeded", {"parameters": [{"name": "tagged", "value": "true"}]}, False),
+        ("Running", {"parameters": [{"name": "tagged", "value": "false"}]}, False),
+        ("Succeeded", {"parameters": []}, False),
+        ("Succeeded", None, False),  # tagged when green, which says nothing
+    ],
+)
+def test_a_run_that_waits_for_the_merge_says_that_it_did_not_tag(phase: str, outputs: Any, expected: bool) -> None:
+    body = workflow(phase, wait_for_label="Succeeded", tag_image="Succeeded")
+    body["status"]["nodes"]["id-tag_image"]["outputs"] = outputs
+    assert untagged(body) is expected
+    assert not untagged(workflow(phase, wait_for_label="Succeeded"))
 
 
 def test_a_node_of_another_workflow_s_name_is_no_gate() -> None:

@@ -16,6 +16,7 @@ from shardlib.gate.following import (
     Action,
     PullState,
     Resume,
+    Retag,
     RetryGate,
     Stage,
     StagedRun,
@@ -38,8 +39,8 @@ def run(name: str, stage: Stage, sha: str = A, age: int = 0) -> StagedRun:
     return StagedRun(run=one, stage=stage)
 
 
-def pull(*labels: str, head: str = A, open: bool = True) -> PullState:
-    return PullState(open=open, head=head, labels=frozenset(labels))
+def pull(*labels: str, head: str = A, open: bool = True, merged: bool = False) -> PullState:
+    return PullState(open=open, merged=merged, head=head, labels=frozenset(labels))
 
 
 def told(state: PullState, *runs: StagedRun) -> list[Action]:
@@ -81,6 +82,18 @@ def test_what_the_label_does_depends_on_how_far_the_run_is(
     assert told(pull(LABEL), run("x", stage)) == labelled
     assert told(pull(), run("x", stage)) == unlabelled
     assert told(pull("other"), run("x", stage)) == unlabelled
+
+
+@pytest.mark.parametrize("untagged", [True, False])
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("head", [A, B])
+def test_a_green_run_is_tagged_when_its_head_is_merged_and_never_another(
+    head: str, merged: bool, untagged: bool
+) -> None:
+    green = dataclasses.replace(run("x", Stage.DONE), untagged=untagged)
+    expected = [Retag(name="x")] if merged and untagged and head == A else []
+    assert told(pull(LABEL, head=head, open=False, merged=merged), green) == expected
+    assert Retag(name="x") not in told(pull(LABEL, head=head), green)
 
 
 @pytest.mark.parametrize("stage", list(Stage))
@@ -241,12 +254,15 @@ def test_a_burst_of_label_flips_makes_one_run(flips: list[str]) -> None:
 
 
 def answer(**fields: Any) -> dict[str, Any]:
-    return {"state": "open", "head": {"sha": A, "ref": "x"}, "labels": [{"name": LABEL}], "title": "{{x}}", **fields}
+    body = {"state": "open", "merged": False, "head": {"sha": A, "ref": "x"}, "labels": [{"name": LABEL}]}
+    return {**body, "title": "{{x}}", **fields}
 
 
 def test_of_github_s_answer_state_head_and_labels_are_read() -> None:
     assert PullState.read(answer(), "pulls/7") == pull(LABEL)
     assert PullState.read(answer(state="closed", labels=[]), "pulls/7") == pull(open=False)
+    merged = PullState.read(answer(state="closed", merged=True), "pulls/7")
+    assert merged == pull(LABEL, open=False, merged=True)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +277,9 @@ def test_of_github_s_answer_state_head_and_labels_are_read() -> None:
         answer(head={"sha": A[:39]}),
         answer(head={"sha": "A" * 40}),
         answer(head={"sha": 7}),
+        answer(merged=None),
+        answer(merged="false"),
+        answer(merged=True),  # and open
         answer(labels=None),
         answer(labels=[LABEL]),
         answer(labels=[{"name": None}]),

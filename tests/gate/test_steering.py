@@ -155,6 +155,29 @@ def test_closing_stops_a_run_wherever_it_is_and_reopening_starts_no_second_one(w
     assert world.calls[2:] == []
 
 
+def test_a_merge_lets_a_green_run_tag_once(world: World) -> None:
+    world.look()
+    world.gate()
+    for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
+        world.argo.workflows.node(world.name, task, "Succeeded")
+    world.argo.workflows.end(world.name, "Succeeded")
+    tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
+    tag["outputs"] = {"parameters": [{"name": "tagged", "value": "false"}]}
+    world.look()
+    assert world.calls == [f"submit {world.name}"]
+    world.github.state.merge(1)
+
+    def end() -> None:
+        if world.calls[-1].startswith("tag"):
+            tag["outputs"]["parameters"][0]["value"] = "true"
+            world.argo.workflows.end(world.name, "Succeeded")
+
+    world.on_sleep = end
+    world.look()
+    world.look()
+    assert world.calls[1:] == [f"tag {world.name}"]
+
+
 def test_what_ended_green_or_red_is_left_alone_whatever_the_label_does(world: World) -> None:
     world.look()
     world.gate()

@@ -99,6 +99,19 @@ def test_without_a_check_s_name_none_is_written() -> None:
     assert template(chain, "verify-gate")["container"]["command"][4] == "verify-gate"
 
 
+def test_a_tag_that_waits_for_the_merge_asks_about_the_commit_that_was_verified() -> None:
+    chain = make_chain(**GITHUB, tag_when="merged")
+    assert rules(chain) == set()
+    given = {one["name"]: one["value"] for one in task(chain, "tag-image")["arguments"]["parameters"]}
+    assert given.pop("digest") == task(VERIFIED, "tag-image")["arguments"]["parameters"][0]["value"]
+    assert given == sources(chain)
+    words = template(chain, "tag-image")["container"]["command"]
+    assert {"--if-merged", "--credentials=/github", "--sha={{inputs.parameters.sha}}"} <= set(words)
+    (tagged,) = template(chain, "tag-image")["outputs"]["parameters"]
+    assert tagged["name"] == "tagged"  # by which close-gate knows that the tag is still to come
+    assert "--if-merged" not in str(VERIFIED)
+
+
 def test_the_check_links_to_the_run_and_the_exit_handler_concludes_it() -> None:
     words = template(VERIFIED, "conclude")["container"]["command"][4:]
     parser = argparse.ArgumentParser(exit_on_error=False)

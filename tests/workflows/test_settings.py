@@ -53,8 +53,8 @@ def test_what_has_no_default_must_be_given(missing: str) -> None:
         ("durations = 'a/../../b'", "expected a path in the repository"),
         ("git_url = 'file:///tmp'", "expected https://HOST"),
         ("tools_user = 0", "expected an integer from 1"),
-        ("tag_when = 'merged'", "nothing here sees a merge yet"),
-        ("tag_when = 'never'", "expected 'green'"),
+        ("tag_when = 'merged'", "tag_when = 'merged': expected github_secret with it"),
+        ("tag_when = 'never'", "expected 'green' or 'merged'"),
         ("label = 'run \"it\"'", "expected a label of letters"),
         ("github_api = 'api.github.com'", "expected https://api.github.com"),
         ("[gpu_node_selector]\nx = 1", "gpu_node_selector = 1: expected a table of Kubernetes labels"),
@@ -132,5 +132,5 @@ def test_no_setting_takes_a_template_or_nonsense(name: str, value: Any) -> None:
 def test_the_full_example_changes_every_default() -> None:
     full = settings.load(ROOT / "tests" / "workflows" / "full" / "gpu-ci.toml")
     plain = make_settings()
-    # Without the gate there would be nothing for the webhook; when to tag is no choice yet.
-    assert [name for name in CHECKS if getattr(full, name) == getattr(plain, name)] == ["gate", "tag_when"]
+    # Without the gate there would be nothing for the webhook.
+    assert [name for name in CHECKS if getattr(full, name) == getattr(plain, name)] == ["gate"]
