@@ -72,7 +72,9 @@ def test_the_run_survives_the_restart_of(cluster: Cluster, project: ProjectMaker
     subprocess.run([str(TESTBED / "restart"), daemon, down], check=True, env={**os.environ})
     made.flag("go")
     workflow = run.end("Succeeded")
-    assert all(len(attempts) == 1 for attempts in workflow.shards().values())
+    # An API server that has just come back refuses what it has no roles for yet; Argo's executor takes that for final, and
+    # the shard's pod for failed. Another finds that all is done.
+    assert all(len(attempts) <= 2 for attempts in workflow.shards().values())
     assert_nothing_lost_or_repeated(run)
 
 
