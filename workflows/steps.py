@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hera.workflows import Container, Parameter, Script, Suspend
 from hera.workflows import models as m
 
@@ -222,6 +224,8 @@ def tag_image(settings: Settings, tag: str) -> Container:
     """
     source = f"{settings.build_image}@{{{{inputs.parameters.digest}}}}"
     command = [*_SHARDLIB, "tag-image", f"--source={source}", f"--target={settings.image}:{tag}"]
+    command += [f"--ledger={settings.mount}/tags", f"--uid={pods.UID}"]
+    command += ["--created={{workflow.creationTimestamp}}"]
     command += ["--insecure"] if settings.registry_insecure else []
     key, merged = settings.tag_secret, settings.tag_when == "merged"
     command += ["--docker-config=/registry/config.json"] if key else []
@@ -241,8 +245,8 @@ def tag_image(settings: Settings, tag: str) -> Container:
             *([pods.mount("registry", "/registry", read_only=True)] if key else []),
             *(gate.mounts(settings) if merged else []),
         ],
-        shared=False,
-        synchronization=m.Synchronization(mutexes=[m.Mutex(name=f"{settings.name}-tag")]),
+        # One at a time for an image, whoever tags it: the ledger is read, then written.
+        synchronization=m.Synchronization(mutexes=[m.Mutex(name=f"tag-{re.sub('[^a-z0-9]+', '-', settings.image)}")]),
     )
 
 

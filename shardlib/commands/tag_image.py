@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from shardlib import ledger
 from shardlib.errors import Exit, UsageError
 from shardlib.gate import names
 from shardlib.gate.following import PullState
@@ -30,12 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sha", metavar="SHA", help="with --if-merged: the commit that was tested, which must be its head"
     )
+    parser.add_argument("--ledger", type=Path, metavar="DIR", help="remember who moved the tag; an older run never does")
+    parser.add_argument("--uid", default="", metavar="UID", help="with --ledger: the workflow's uid")
+    parser.add_argument(
+        "--created", default="", metavar="TIME", help="with --ledger: Argo's {{workflow.creationTimestamp}}"
+    )
     parser.add_argument("--parameters", type=Path, metavar="DIR", help="write tagged (true or false)")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Copies and tags, unless that waits for a merge; returns 0 either way."""
-    wanted = not args.if_merged or _merged(args)
+    """Copies and tags, unless that waits for a merge or a newer run did so; returns 0 either way."""
+    wanted = (not args.if_merged or _merged(args)) and not (args.ledger and _is_overtaken(args))
     if wanted:
         _tag(args)
     if args.parameters:
@@ -57,6 +63,18 @@ def _merged(args: argparse.Namespace) -> bool:
         return True
     told = f"was merged as {pull.head}" if pull.merged else "is not merged"
     print(f"nothing is tagged: pull request {pr} {told}, and {sha} was tested")
+    return False
+
+
+def _is_overtaken(args: argparse.Namespace) -> bool:
+    """Returns whether a newer run has moved the tag; if not, notes this one, before it does."""
+    digest = Reference.parse(args.source).digest
+    entry = ledger.Entry(image=args.target, digest=str(digest), run=args.uid, created=args.created)
+    last = ledger.read(args.ledger, args.target)
+    if last is not None and entry.is_older_than(last):
+        print(f"nothing is tagged: {args.target} is {last.digest} since the newer run {last.run} of {last.created}")
+        return True
+    ledger.write(args.ledger, entry)
     return False
 
 

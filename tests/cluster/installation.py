@@ -85,9 +85,9 @@ def install(
 
 def make_volume(cluster: Cluster) -> None:
     """Makes the claim behind /mnt/ci from a folder of the node, writable for CI tools as docs/operations.md says."""
-    runs = cluster.volume / "runs"
-    runs.mkdir(exist_ok=True)
-    subprocess.run(["chown", f"{TOOLS_USER}:{TOOLS_USER}", str(runs)], check=True)
+    for folder in (cluster.volume / "runs", cluster.volume / "tags"):
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["chown", f"{TOOLS_USER}:{TOOLS_USER}", str(folder)], check=True)
     (cluster.volume / "control").mkdir(exist_ok=True)
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": PVC}
     size = {"storage": "10Gi"}
