@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ import pytest
 
 from tests.cluster import git_server, images
 from tests.cluster.cluster import Cluster, Run
+from tests.cluster.gated import GatedProject, accept, refuse, settings_of
 from tests.cluster.installation import Installation, install, make_volume
 from tests.cluster.registry import digest_of
 from tests.cluster.repositories import Repository
+from tests.gate.github_server import GitHubServer
+from tests.gate.github_state import State
 
 _NEEDED = ("ARGO_NAMESPACE", "TESTBED_REGISTRY", "TESTBED_NODE", "TESTBED_VOLUME", "TESTBED_HOME")
 
@@ -91,3 +95,24 @@ def project(
         return Project(installation, repository, repository.push("pr", {"src/kernel.py": "# faster\n"}, base="main"))
 
     return make
+
+
+GatedMaker = Callable[..., GatedProject]
+
+
+@pytest.fixture
+def gated(cluster: Cluster, project: ProjectMaker, tmp_path: Path) -> Iterator[GatedMaker]:
+    """Makes a project as `project` does, behind the gate: with a GitHub of its own whose deliveries Argo's server takes."""
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str, files: Mapping[str, str], **settings: object) -> GatedProject:
+            github = stack.enter_context(GitHubServer(cluster.node_address))
+            github.state = State(repository=f"example/{name}")
+            own = settings_of(cluster, name, github, tmp_path / f"{name}-github")
+            made = project(name, files, **{**own, **settings})
+            secret = accept(cluster, name)
+            stack.callback(refuse, cluster, name)
+            parts = {"installation": made.installation, "repository": made.repository, "head": made.head}
+            return GatedProject(**parts, github=github, secret=secret)
+
+        yield make

@@ -53,6 +53,10 @@ class Repository:
         _git(self.checkout, "push", "--quiet", "--force", str(self.bare), f"HEAD:refs/heads/{branch}")
         return _git(self.checkout, "rev-parse", "HEAD").strip()
 
+    def point(self, branch: str, commit: str) -> None:
+        """Moves a branch to a commit that is there, forward or not."""
+        _git(self.bare, "update-ref", f"refs/heads/{branch}", commit)
+
 
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), *arguments]
