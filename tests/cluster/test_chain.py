@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_the_chain_is_green_and_each_test_ends_as_under_plain_pytest(
     assert ours == wanted
     report = run.report()
     assert report["verdict"] == "green"
-    assert sum(report["outcomes"].values()) == len(ours) + len(RACY) > 1000
+    assert sum(report["outcomes"].values()) == len(ours) > 1000
     assert workflow.node("gpu-tests-passed").output("summary").startswith("GREEN: ")
     assert digest_of(cluster, "numba-green:main") == workflow.node("build-image").output("digest")
     print(_times(workflow))
@@ -112,7 +113,7 @@ def test_the_whole_suite_is_red_and_says_what_failed(
     red = {shard for shard, (attempt,) in workflow.shards().items() if attempt.phase == "Failed"}
     verdict = workflow.node("gpu-tests-passed")
     assert (verdict.phase, verdict.output("summary")[:4]) == ("Failed", "RED:")
-    assert red == set(verdict.output("summary").partition("red shards: ")[2].split(";")[0].split(", "))
+    assert red == set(re.findall(r"(\d\d) \(\d+\)", verdict.output("summary").partition("red shards: ")[2]))
     for shard in red:
         (attempt,) = workflow.shards()[shard]
         assert attempt.exit_code == 1
