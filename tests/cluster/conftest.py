@@ -110,9 +110,13 @@ def gated(cluster: Cluster, project: ProjectMaker, tmp_path: Path) -> Iterator[G
             github.state = State(repository=f"example/{name}")
             own = settings_of(cluster, name, github, tmp_path / f"{name}-github")
             made = project(name, files, **{**own, **settings})
-            secret = accept(cluster, name)
             stack.callback(refuse, cluster, name)
-            parts = {"installation": made.installation, "repository": made.repository, "head": made.head}
-            return GatedProject(**parts, github=github, secret=secret)
+            return GatedProject(
+                installation=made.installation,
+                repository=made.repository,
+                github=github,
+                secret=accept(cluster, name),
+                head=made.head,
+            )
 
         yield make

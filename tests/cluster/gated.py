@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import secrets
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -24,7 +25,7 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from tests.cluster.cluster import Cluster, Run, Workflow
+from tests.cluster.cluster import LIMIT_SECONDS, Cluster, Run, Workflow
 from tests.cluster.installation import Installation
 from tests.cluster.repositories import Repository
 from tests.gate import github_shapes
@@ -179,10 +180,21 @@ class GatedProject:
 
     def looks(self) -> list[Workflow]:
         """The workflows that deliveries started."""
-        return self._workflows(f"{self.name}-open-gate-", f"{self.name}-close-gate-")
+        return _of(self.cluster, f"{self.name}-open-gate", f"{self.name}-close-gate")
 
-    def runs(self, number: int = 1) -> list[Workflow]:
-        return self._workflows(f"{self.name}-{number}-")
+    def looked(self) -> list[Workflow]:
+        """The same, once all of them have ended."""
+        deadline = time.monotonic() + LIMIT_SECONDS
+        looks = self.looks()
+        while any(map(is_live, looks)):
+            assert time.monotonic() < deadline, [(one.body["metadata"]["name"], one.phase) for one in looks]
+            time.sleep(0.5)
+            looks = self.looks()
+        return looks
+
+    def runs(self) -> list[Workflow]:
+        """The runs of all its pull requests."""
+        return _of(self.cluster, self.name)
 
     def swept(self) -> Run:
         """One run of the sweep, which the tests start themselves."""
@@ -195,10 +207,10 @@ class GatedProject:
             found = [one for one in self.github.state.check_runs.values() if one["head_sha"] == (head or self.head)]
         return found[-1] if found else None
 
-    def _workflows(self, *prefixes: str) -> list[Workflow]:
-        group = ("argoproj.io", "v1alpha1", self.cluster.namespace, "workflows")
-        items = self.cluster.custom.list_namespaced_custom_object(*group)["items"]
-        return [Workflow(item) for item in items if item["metadata"]["name"].startswith(prefixes)]
+
+def is_live(workflow: Workflow) -> bool:
+    """Whether it has not ended."""
+    return not workflow.body.get("status", {}).get("finishedAt")
 
 
 def argo_server() -> str:
@@ -237,8 +249,18 @@ def accept(cluster: Cluster, name: str) -> str:
 def refuse(cluster: Cluster, name: str) -> None:
     """Ends it again, with all that would go on by itself."""
     _set_client(cluster, name, None)
-    kinds = "workfloweventbindings,cronworkflows"
-    cluster.kubectl("delete", kinds, "-n", cluster.namespace, "-l", f"app.kubernetes.io/part-of={name}")
+    parts = [*(f"workfloweventbinding/{name}-{one}" for one in ("submit", "open-gate", "close-gate"))]
+    cluster.kubectl("delete", "-n", cluster.namespace, "--ignore-not-found", *parts, f"cronworkflow/{name}-sweep")
+    left = [one for one in _of(cluster, name, f"{name}-open-gate", f"{name}-close-gate") if is_live(one)]
+    for workflow in left:
+        cluster.argo("terminate", str(workflow.body["metadata"]["name"]), check=False)  # it may end by itself
+
+
+def _of(cluster: Cluster, *templates: str) -> list[Workflow]:
+    items = cluster.custom.list_namespaced_custom_object("argoproj.io", "v1alpha1", cluster.namespace, "workflows")[
+        "items"
+    ]
+    return [Workflow(item) for item in items if item["spec"].get("workflowTemplateRef", {}).get("name") in templates]
 
 
 def _set_client(cluster: Cluster, name: str, text: str | None) -> None:
