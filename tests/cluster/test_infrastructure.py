@@ -158,5 +158,5 @@ def assert_nothing_lost_or_repeated(run: Run, *, twice: Iterable[str] = (), red:
     assert report["verdict"] == ("red" if red else "green")
     starts = Counter(run.events("start"))
     assert sum(report["outcomes"].values()) == len(starts)
-    assert {node_id for node_id, count in starts.items() if count > 1} == set(twice)
+    assert {node_id for node_id, count in starts.items() if count > 1} <= set(twice)
     assert not {"not_run", "missing"} & report["outcomes"].keys()
