@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,10 @@ def project(
     """Makes a project under a name of its own, so that tests do not meet, from files and settings."""
 
     def make(name: str, files: Mapping[str, str], **settings: object) -> Project:
-        (cluster.volume / "control" / name).mkdir(exist_ok=True)
+        control = cluster.volume / "control" / name
+        shutil.rmtree(control, ignore_errors=True)  # of an earlier session, like its workflows
+        control.mkdir()
+        cluster.argo("delete", "--selector", f"workflows.argoproj.io/workflow-template={name}")
         installation = install(cluster, tmp_path / name, name, built, git_url, **settings)
         repository = Repository.make(served, f"example/{name}", files)
         return Project(installation, repository, repository.push("pr", {"src/kernel.py": "# faster\n"}, base="main"))

@@ -21,6 +21,12 @@ def test_the_second_run_waits_until_the_first_has_left_the_gpus(cluster: Cluster
         return any("Waiting for" in node.message for node in workflow.nodes if node.template == "gpu-run")
 
     assert second.wait("waiting for the semaphore", waits).attempts("gpu-tests") == []
+
+    def moves(workflow: Workflow) -> bool:  # what the UI shows of a shard that has not ended
+        held = [node.body["progress"] for node in workflow.attempts("gpu-tests") if node.phase == "Running"]
+        return any(not shown.startswith("0/") for shown in held)
+
+    first.wait("showing the progress of its shard", moves)
     made.flag("go")
     one, two = first.end("Succeeded"), second.end("Succeeded")
     last = max(node.body["finishedAt"] for node in one.attempts("gpu-tests"))
