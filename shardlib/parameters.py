@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shardlib import safefiles
+from shardlib.errors import RunFolderError
 from shardlib.escape import printable
 
 MAX_CHARACTERS = 1000
@@ -32,6 +33,19 @@ def write_parameters(folder: Path, values: Mapping[str, str]) -> None:
     """
     for name, value in values.items():
         safefiles.replace(folder, (name,), harmless(value).encode("utf-8"))
+
+
+def write_in_place(file: Path, value: str) -> None:
+    """Writes a value, made harmless, to a file that may be a mount, in whose place no other can be put.
+
+    Raises:
+        RunFolderError: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(harmless(value).encode("utf-8"))
+    except OSError as err:
+        raise RunFolderError(f"cannot write {file}: {err.strerror}") from err
 
 
 def shard_headline(name: str, outcomes: Iterable[tuple[str, str]], *, ok: Iterable[str], end: str = "finished") -> str:

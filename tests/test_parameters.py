@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlib import cli
-from shardlib.parameters import MAX_CHARACTERS, harmless, shard_headline, write_parameters
+from shardlib.errors import RunFolderError
+from shardlib.parameters import MAX_CHARACTERS, harmless, shard_headline, write_in_place, write_parameters
 from tests.runs import make_plan, write_run
 
 OK = ["passed", "skipped"]
@@ -37,6 +38,16 @@ def test_a_value_replaces_the_one_before(tmp_path: Path) -> None:
     write_parameters(tmp_path / "new", {"a": "1", "b": "{{x}}"})
     write_parameters(tmp_path / "new", {"a": "2"})
     assert {path.name: path.read_text() for path in (tmp_path / "new").iterdir()} == {"a": "2", "b": "((x))"}
+
+
+def test_a_value_is_written_into_a_file_that_is_there_and_not_over_it(tmp_path: Path) -> None:
+    mounted = tmp_path / "outputs" / "summary"
+    write_in_place(mounted, "first, and longer")
+    there = mounted.stat().st_ino
+    write_in_place(mounted, "{{x}}")
+    assert (mounted.read_text(), mounted.stat().st_ino) == ("((x))", there)
+    with pytest.raises(RunFolderError, match="outputs: Is a directory"):
+        write_in_place(mounted.parent, "x")
 
 
 def test_verify_and_conclude_say_in_one_line_which_shards_are_red(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from shardlib.errors import ShardlibError
-from shardlib.parameters import write_parameters
+from shardlib.parameters import write_in_place
 from shardlib.resume import Rerun
 from shardlib.runfolder import RunFolder
 from shardlib.running.attempt import RunOptions, run_shard
@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
 
     def conclude(line: str) -> None:
         if args.summary_file:
-            write_parameters(args.summary_file.parent, {args.summary_file.name: line})
+            write_in_place(args.summary_file, line)
 
     options = RunOptions(
         rerun=Rerun(args.rerun) if args.rerun else None,

@@ -145,9 +145,10 @@ def test_progress_moves_and_sigterm_leaves_time_to_flush(chain: dict[str, Any]) 
     for name in ("gpu-tests", "cpu-tests"):
         patch = json.loads(template(chain, name)["podSpecPatch"])
         assert patch["terminationGracePeriodSeconds"] >= 65  # end_timeout_seconds and kill_grace_seconds
-        (wait,) = patch["containers"]
-        assert wait["name"] == "wait"
-        assert {"name": "ARGO_PROGRESS_PATCH_TICK_DURATION", "value": "5s"} in wait["env"]
+        env = {one["name"]: {item["name"]: item["value"] for item in one["env"]} for one in patch["containers"]}
+        assert env["wait"]["ARGO_PROGRESS_PATCH_TICK_DURATION"] == "5s"
+        # Argo's wait container sees main's mounts below /mainctrfs, and reads what main writes.
+        assert env["wait"]["ARGO_PROGRESS_FILE"] == "/mainctrfs" + env["main"]["ARGO_PROGRESS_FILE"]
 
 
 @BOTH

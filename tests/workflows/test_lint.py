@@ -244,6 +244,29 @@ def an_executor_without_an_account(chain: Chain) -> None:
     del chain["spec"]["executor"]
 
 
+@mistake("link")
+def an_output_that_wait_would_follow_a_link_for(chain: Chain) -> None:
+    template(chain, "gpu-tests")["outputs"]["parameters"][0]["valueFrom"]["path"] = "/tmp/outputs/summary"
+
+
+@mistake("link")
+def an_output_in_a_folder_that_the_build_can_put_a_link_in(chain: Chain) -> None:
+    mounts = template(chain, "build-image")["container"]["volumeMounts"]
+    (mounted,) = (one for one in mounts if one["name"] == "told")
+    mounted["mountPath"] = "/told"
+    del mounted["subPath"]
+
+
+@mistake("link")
+def a_log_that_argo_archives(chain: Chain) -> None:
+    template(chain, "collect-tests")["archiveLocation"] = {"archiveLogs": True}
+
+
+@mistake("link")
+def progress_that_wait_would_follow_a_link_for(chain: Chain) -> None:
+    del template(chain, "collect-tests")["podSpecPatch"]
+
+
 @mistake("display-name")
 def a_display_name_with_a_comma(chain: Chain) -> None:
     name = "shard {{inputs.parameters.shard}}, {{inputs.parameters.minutes}} min"
@@ -299,7 +322,7 @@ def test_a_mistake_is_found_by_the_rule_that_is_for_it(rule: str, damage: Callab
 
 def test_every_rule_has_a_mistake() -> None:
     known = {"ancestor", "aggregated", "prefix", "undeclared", "expression", "task", "cycle", "retry", "task-count"}
-    known |= {"literal", "name", "gate", "ending", "token", "display-name", "untrusted", "artifact"}
+    known |= {"literal", "name", "gate", "ending", "token", "link", "display-name", "untrusted", "artifact"}
     assert {rule for rule, _ in MISTAKES} == known
 
 

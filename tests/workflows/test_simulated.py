@@ -39,6 +39,7 @@ class Simulation:
         self.zipapp = folder / "opt" / "shardlib.pyz"
         subprocess.run([sys.executable, str(ROOT / "tools" / "build_zipapp.py"), str(self.zipapp)], check=True)
         self.shared.mkdir()
+        self.outputs.mkdir()
         self.checkout.mkdir()
 
     def pod(self, name: str, **parameters: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +77,7 @@ class Simulation:
             "{{retries}}": "0",
             "/mnt/ci": str(self.shared),
             "/tmp/outputs": str(self.outputs),
+            "/told": str(self.outputs),
             "/opt/shardlib/shardlib.pyz": str(self.zipapp),
             "python3 -P": sys.executable,  # -P needs Python 3.11, which the CI tools image has
         }

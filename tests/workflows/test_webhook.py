@@ -16,6 +16,7 @@ from workflows.commands.lint import lint_texts
 from workflows.linting.bindings import lint_binding
 from workflows.linting.document import Document
 from workflows.linting.rules import lint
+from workflows.pods import no_progress
 
 SETTINGS = make_settings(
     github_secret="github-app", webhook=True, argo_server="https://argo-server.argo:2746", label="gpu: go"
@@ -179,6 +180,7 @@ def test_a_token_beside_another_image_is_found() -> None:
     other = damaged(workflow["spec"]["templates"][0])
     other["name"], other["container"]["image"], other["volumes"] = "other", "{{inputs.parameters.image}}", []
     other["inputs"] = {"parameters": [{"name": "image"}]}
+    other["podSpecPatch"] = no_progress()
     workflow["spec"]["templates"].append(other)
     assert [finding.rule for finding in lint(Document(workflow, "webhook.yaml"))] == ["token"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -11,6 +11,7 @@ import yaml
 from workflows.linting.document import Document, Finding, Template, texts
 from workflows.linting.expressions import ExpressionError, names
 from workflows.linting.references import references, tasks
+from workflows.linting.tokens import links, tokens
 
 MAX_TASKS = 200  # the API server refuses more in one DAG
 TRUSTED_PARAMETERS = frozenset({"pr", "sha", "repo"})  # each matches a strict pattern; all other text of a PR stays out
@@ -132,33 +133,6 @@ def endings(document: Document) -> Iterator[Finding]:
             )
 
 
-def tokens(document: Document) -> Iterator[Finding]:
-    """Yields what would put a service account's token beside code of a pull request."""
-    spec = document.spec
-    if spec.get("automountServiceAccountToken") is not False:
-        yield Finding(rule="token", place=document.where, text="automountServiceAccountToken must be false")
-    if not (spec.get("executor") or {}).get("serviceAccountName"):
-        yield Finding(
-            rule="token", place=document.where, text="executor.serviceAccountName must name Argo's own account"
-        )
-    for template in document.templates:
-        if template.body.get("automountServiceAccountToken") or template.body.get("serviceAccountName"):
-            yield _finding("token", template, "a template of ours takes no account of its own")
-        images = {str(other.main.get("image")) for other in document.templates if other.main}
-        if _holds_token(template) and len(images) > 1:
-            text = f"it mounts a token in a workflow of {len(images)} images: only one that all runs in may have it"
-            yield _finding("token", template, text)
-
-
-def _holds_token(template: Template) -> bool:
-    sources = [one for volume in template.body.get("volumes") or [] for one in _projected(volume)]
-    return any("serviceAccountToken" in source for source in sources)
-
-
-def _projected(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return (volume.get("projected") or {}).get("sources") or []
-
-
 def display_names(document: Document) -> Iterator[Finding]:
     """Yields display names that Argo does not see, or may refuse at run time, which leaves the workflow running for ever."""
     for template in document.templates:
@@ -235,6 +209,7 @@ RULES: tuple[Callable[[Document], Iterator[Finding]], ...] = (
     gate,
     endings,
     tokens,
+    links,
     display_names,
     untrusted_text,
 )
