@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hera.workflows import Container, Parameter, RetryStrategy, UserContainer
@@ -13,7 +12,6 @@ from workflows.settings import Settings
 
 UID = "{{workflow.uid}}"  # stays over `argo retry`, is new with `argo resubmit`
 OUTPUTS = "/tmp/outputs"
-TOLD = "/told"  # in pods that run code of a pull request, each file a mount of its own
 
 # ARGO_FACTS b, tested there with every kind of failure: infrastructure is retried, a red test (exit 1) and what looks
 # like a test's fault (out of memory, the deadline) never. 64 and Error also mean some mistakes of ours, hence the limit.
@@ -25,8 +23,6 @@ _RETRIES = 2
 
 _DISPLAY_KEY = "workflows.argoproj.io/display-name"
 
-_PROGRESS_TICK = "5s"  # how often the wait container passes ARGO_PROGRESS_FILE on; its own default is a minute
-_TOLD_SIZE = "64Ki"  # a line and a number; the workflow, which etcd takes 1.5 MB of, keeps what a shard says
 _TOOLS_MEMORY = ("512Mi", "4Gi")  # request and limit; planning a million tests takes 1 GiB
 _SMALL = m.ResourceRequirements.model_validate(
     {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
@@ -58,26 +54,6 @@ def retry(settings: Settings) -> RetryStrategy:
     """Returns the strategy that retries infrastructure failures, and those alone."""
     affinity = m.RetryAffinity(node_anti_affinity=m.RetryNodeAntiAffinity()) if settings.other_node else None
     return RetryStrategy(limit=str(_RETRIES), expression=RETRY_EXPRESSION, affinity=affinity)
-
-
-def pod_patch(settings: Settings) -> str:
-    """Returns the patch for pods that run tests: time to flush after SIGTERM, and progress that moves.
-
-    Argo's own file of the progress lies where main could put a link in its place; this one is a mount (`told_mounts`).
-    """
-    progress = f"{TOLD}/progress"
-    wait = {"ARGO_PROGRESS_PATCH_TICK_DURATION": _PROGRESS_TICK, "ARGO_PROGRESS_FILE": f"/mainctrfs{progress}"}
-    containers = [_env_patch("main", {"ARGO_PROGRESS_FILE": progress}), _env_patch("wait", wait)]
-    return json.dumps({"terminationGracePeriodSeconds": settings.grace_seconds, "containers": containers})
-
-
-def no_progress() -> str:
-    """Returns the patch for other pods that run code of a pull request: wait looks for no progress, nor follows a link."""
-    return json.dumps({"containers": [_env_patch("wait", {"ARGO_PROGRESS_FILE_TICK_DURATION": "0s"})]})
-
-
-def _env_patch(container: str, values: Mapping[str, str]) -> dict[str, object]:
-    return {"name": container, "env": [{"name": name, "value": value} for name, value in values.items()]}
 
 
 def resources(requests: Mapping[str, str], limits: Mapping[str, str]) -> m.ResourceRequirements:
@@ -132,42 +108,13 @@ def foreign_volumes(settings: Settings) -> list[m.Volume]:
 def bring_shardlib(settings: Settings) -> UserContainer:
     """Returns the init container that puts the runner beside the image under test, which needs nothing of ours."""
     command = ["cp", "/opt/shardlib/shardlib.pyz", "/bring/shardlib.pyz"]
-    return _init(settings, "bring-shardlib", command, mount("shardlib", "/bring"))
+    return init(settings, "bring-shardlib", command, mount("shardlib", "/bring"))
 
 
 def make_folder(settings: Settings, own: str) -> UserContainer:
     """Returns the init container that makes a folder of the run, for a main of any user to write to."""
     command = ["install", "-d", "-m", "0777", f"{run_folder(settings)}/{own}"]
-    return _init(settings, "make-folder", command, mount("ci", settings.mount))
-
-
-def told_volume() -> m.Volume:
-    """Returns the volume of what a pod that runs code of a pull request tells Argo; a full one is a full disk."""
-    return empty("told", memory=_TOLD_SIZE)
-
-
-def make_told(settings: Settings, texts: Mapping[str, str]) -> UserContainer:
-    """Returns the init container that makes the files of `told_mounts`, for a main of any user to write to.
-
-    `texts` is what they say, by name, where main says nothing.
-    """
-    line = f'umask 0; cd {TOLD}; for one; do printf %s "${{one#*=}}" >"${{one%%=*}}"; done'
-    command = ["sh", "-c", line, "make-told", *(f"{name}={text}" for name, text in texts.items())]
-    return _init(settings, "make-told", command, mount("told", TOLD))
-
-
-def told_mounts(names: Iterable[str]) -> list[m.VolumeMount]:
-    """Returns a mount for each file that a pod tells Argo.
-
-    Argo's wait container, which has the executor's token, reads outputs where main could put anything in their place,
-    and follows links: one to the token shows the token in the workflow. Nobody can put a link in the place of a mount.
-    """
-    return [mount("told", f"{TOLD}/{name}", sub_path=name) for name in names]
-
-
-def no_log() -> m.ArtifactLocation:
-    """Returns what keeps Argo from archiving the log of a pod that runs code of a pull request, for the same reason."""
-    return m.ArtifactLocation(archive_logs=False)
+    return init(settings, "make-folder", command, mount("ci", settings.mount))
 
 
 def shardlib_in_image(settings: Settings, *arguments: str) -> list[str]:
@@ -242,7 +189,8 @@ def tools(
     )
 
 
-def _init(settings: Settings, name: str, command: list[str], *mounts: m.VolumeMount) -> UserContainer:
+def init(settings: Settings, name: str, command: list[str], *mounts: m.VolumeMount) -> UserContainer:
+    """Returns an init container from the CI tools image."""
     return UserContainer(
         name=name,
         image=settings.tools_image,

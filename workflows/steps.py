@@ -7,7 +7,7 @@ import re
 from hera.workflows import Container, Parameter, Script, Suspend
 from hera.workflows import models as m
 
-from workflows import gate, pods
+from workflows import gate, pods, telling
 from workflows.settings import Settings
 
 _SHARDLIB = gate.SHARDLIB
@@ -56,7 +56,7 @@ def build_image(settings: Settings) -> Container:
         f"--context={context}",
         f"--dockerfile={settings.dockerfile}",
         f"--destination={settings.build_image}:{{{{inputs.parameters.sha}}}}",
-        f"--digest-file={pods.TOLD}/digest",
+        f"--digest-file={telling.FOLDER}/digest",
         "--cache=true",
         f"--cache-repo={settings.build_image}/cache-pr-{{{{inputs.parameters.pr}}}}",  # no PR writes another's cache
         "--label=org.opencontainers.image.revision={{inputs.parameters.sha}}",
@@ -70,23 +70,23 @@ def build_image(settings: Settings) -> Container:
         command=["/kaniko/executor"],
         args=arguments,
         inputs=[Parameter(name=name) for name in ("sha", "pr", "repo")],
-        outputs=[Parameter(name="digest", value_from=m.ValueFrom(path=f"{pods.TOLD}/digest"))],
+        outputs=[Parameter(name="digest", value_from=m.ValueFrom(path=f"{telling.FOLDER}/digest"))],
         env=[m.EnvVar(name="GIT_PULL_METHOD", value=scheme), *_git_token(settings, "GIT_TOKEN")],
         resources=pods.resources(
             {"cpu": settings.build_cpu, "memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
             {"memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
         ),
-        init_containers=[pods.make_told(settings, {"digest": ""})],
+        init_containers=[telling.make(settings, {"digest": ""})],
         # Kaniko empties its file system between stages, but for what is mounted.
-        volumes=[pods.told_volume(), *([pods.secret("registry", key)] if key else [])],
+        volumes=[telling.volume(), *([pods.secret("registry", key)] if key else [])],
         volume_mounts=[
-            *pods.told_mounts(["digest"]),
+            *telling.mounts(["digest"]),
             *([pods.mount("registry", "/kaniko/.docker", read_only=True)] if key else []),
         ],
         node_selector=dict(settings.cpu_node_selector) or None,
         active_deadline_seconds=settings.build_deadline_seconds,
-        pod_spec_patch=pods.no_progress(),
-        archive_location=pods.no_log(),
+        pod_spec_patch=telling.no_progress(),
+        archive_location=telling.no_log(),
     )
 
 
@@ -113,9 +113,9 @@ def collect_tests(settings: Settings) -> Container:
         volume_mounts=pods.run_mounts(settings, own="collect", plan=False),
         node_selector=dict(settings.cpu_node_selector) or None,
         active_deadline_seconds=_LONG_SECONDS,
-        pod_spec_patch=pods.no_progress(),
+        pod_spec_patch=telling.no_progress(),
         retry_strategy=pods.retry(settings),
-        archive_location=pods.no_log(),
+        archive_location=telling.no_log(),
     )
 
 
@@ -155,7 +155,7 @@ def gpu_tests(settings: Settings) -> Container:
         command=_run_command(settings, "{{inputs.parameters.shard}}"),
         working_dir=settings.workdir,
         inputs=[Parameter(name=name) for name in ("image", "shard", "of", "minutes", "deadline")],
-        outputs=[pods.summary("the shard", pods.TOLD)],
+        outputs=[pods.summary("the shard", telling.FOLDER)],
         env=[m.EnvVar(name="NVIDIA_VISIBLE_DEVICES", value="all")],
         resources=pods.resources(
             {"cpu": settings.gpu_cpu, "memory": settings.gpu_memory, **gpus}, {"memory": settings.gpu_memory, **gpus}
@@ -164,20 +164,20 @@ def gpu_tests(settings: Settings) -> Container:
             allow_privilege_escalation=False,
             capabilities=m.Capabilities(add=["SYS_NICE"]),  # NUMA binding
         ),
-        init_containers=[pods.bring_shardlib(settings), pods.make_told(settings, _TOLD)],
-        volumes=[*pods.foreign_volumes(settings), pods.told_volume(), pods.empty("shm", memory=settings.shm)],
+        init_containers=[pods.bring_shardlib(settings), telling.make(settings, _TOLD)],
+        volumes=[*pods.foreign_volumes(settings), telling.volume(), pods.empty("shm", memory=settings.shm)],
         volume_mounts=[
             *pods.run_mounts(settings, own="shards/{{inputs.parameters.shard}}", plan=True),
-            *pods.told_mounts(_TOLD),
+            *telling.mounts(_TOLD),
             pods.mount("shm", "/dev/shm"),
         ],
         node_selector=dict(settings.gpu_node_selector) or None,
         tolerations=[m.Toleration.model_validate(dict(item)) for item in settings.gpu_tolerations] or None,
         priority_class_name=settings.gpu_priority_class,
         active_deadline_seconds="{{inputs.parameters.deadline}}",
-        pod_spec_patch=pods.pod_patch(settings),
+        pod_spec_patch=telling.pod_patch(settings),
         retry_strategy=pods.retry(settings),
-        archive_location=pods.no_log(),
+        archive_location=telling.no_log(),
     )
 
 
@@ -191,21 +191,21 @@ def cpu_tests(settings: Settings) -> Container:
         command=_run_command(settings, "cpu"),
         working_dir=settings.workdir,
         inputs=[Parameter(name=name) for name in ("image", "minutes", "deadline")],
-        outputs=[pods.summary("the shard", pods.TOLD)],
+        outputs=[pods.summary("the shard", telling.FOLDER)],
         env=[_no_gpus()],
         pod_security_context=pod,
         security_context=main,
         resources=pods.resources(
             {"cpu": settings.cpu_tests_cpu, "memory": settings.cpu_tests_memory}, {"memory": settings.cpu_tests_memory}
         ),
-        init_containers=[pods.bring_shardlib(settings), pods.make_told(settings, _TOLD)],
-        volumes=[*pods.foreign_volumes(settings), pods.told_volume()],
-        volume_mounts=[*pods.run_mounts(settings, own="shards/cpu", plan=True), *pods.told_mounts(_TOLD)],
+        init_containers=[pods.bring_shardlib(settings), telling.make(settings, _TOLD)],
+        volumes=[*pods.foreign_volumes(settings), telling.volume()],
+        volume_mounts=[*pods.run_mounts(settings, own="shards/cpu", plan=True), *telling.mounts(_TOLD)],
         node_selector=dict(settings.cpu_node_selector) or None,
         active_deadline_seconds="{{inputs.parameters.deadline}}",
-        pod_spec_patch=pods.pod_patch(settings),
+        pod_spec_patch=telling.pod_patch(settings),
         retry_strategy=pods.retry(settings),
-        archive_location=pods.no_log(),
+        archive_location=telling.no_log(),
     )
 
 
@@ -280,7 +280,7 @@ def conclude(settings: Settings) -> Container:
 def _run_command(settings: Settings, shard: str) -> list[str]:
     options = ["--run", pods.run_folder(settings), "--shard", shard, "--retries", "{{retries}}"]
     return pods.shardlib_in_image(
-        settings, "run", *options, "--summary-file", f"{pods.TOLD}/summary", *settings.run_args
+        settings, "run", *options, "--summary-file", f"{telling.FOLDER}/summary", *settings.run_args
     )
 
 

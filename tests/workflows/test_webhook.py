@@ -16,7 +16,7 @@ from workflows.commands.lint import lint_texts
 from workflows.linting.bindings import lint_binding
 from workflows.linting.document import Document
 from workflows.linting.rules import lint
-from workflows.pods import no_progress
+from workflows.telling import no_progress
 
 SETTINGS = make_settings(
     github_secret="github-app", webhook=True, argo_server="https://argo-server.argo:2746", label="gpu: go"
