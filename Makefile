@@ -35,7 +35,7 @@ cluster: setup
 	$(TESTBED)/up
 
 cluster-test: cluster
-	$(CLUSTER_PYTEST) -m 'cluster and not chaos and not alone' -n $(CLUSTER_WORKERS)
+	$(CLUSTER_PYTEST) -m 'cluster and not chaos and not alone' -n $(CLUSTER_WORKERS) --dist loadfile
 	$(CLUSTER_PYTEST) -m 'cluster and not chaos and alone'
 
 cluster-chaos: cluster
