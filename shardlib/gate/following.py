@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
 from shardlib.errors import GateError
 from shardlib.fields import Fields, short
-from shardlib.gate.runs import Run
+from shardlib.gate.runs import Run, time_of
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 _MAX_LABELS = 1000  # GitHub takes 100 on a pull request
+_SKEW_SECONDS = 60.0  # of GitHub's clock and the cluster's (a guess)
 
 
 class Stage(str, Enum):
@@ -25,8 +27,9 @@ class Stage(str, Enum):
 
     AHEAD = "ahead"  # under way, and not at the gate yet
     WAITING = "waiting"  # suspended at the gate
+    VERIFYING = "verifying"  # resumed; verify-gate may have asked before what this look sees
     PAST = "past"  # under way, behind the gate
-    STOPPING = "stopping"  # told to stop, and not finished yet
+    STOPPING = "stopping"  # told to stop or refused by verify-gate, and not finished yet
     CLOSED = "closed"  # finished without a verdict: the gate's deadline, refused by verify-gate, stopped anywhere
     DONE = "done"  # past its verdict: green, red, or not needed; at most the tag is still to come
 
@@ -36,7 +39,8 @@ class Stage(str, Enum):
         return self in _FURTHEST_FIRST
 
 
-_FURTHEST_FIRST = (Stage.PAST, Stage.WAITING, Stage.AHEAD)
+_FURTHEST_FIRST = (Stage.PAST, Stage.VERIFYING, Stage.WAITING, Stage.AHEAD)
+_PASSING = (Stage.AHEAD, Stage.VERIFYING, Stage.STOPPING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +54,13 @@ class StagedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PullState:
-    """A pull request now: whether it is open or merged, its head's commit, and the names of its labels."""
+    """A pull request now: whether it is open or merged, its head's commit, its labels' names, its last change by anybody."""
 
     open: bool
     merged: bool = False
     head: str
     labels: frozenset[str]
+    updated: datetime
 
     @classmethod
     def read(cls, body: object, where: str) -> PullState:
@@ -70,7 +75,10 @@ class PullState:
             raise fields.wrong("merged", merged, "true or false, and an open one is not merged")
         labels = [Fields(label, f"{where}: label", GateError) for label in fields.array("labels", most=_MAX_LABELS)]
         named = frozenset(label.text("name", most=1000) for label in labels)
-        return cls(open=state == "open", merged=merged, head=head, labels=named)
+        updated = time_of(fields.raw("updated_at"))
+        if updated is None:
+            raise fields.wrong("updated_at", fields.raw("updated_at"), "a time")
+        return cls(open=state == "open", merged=merged, head=head, labels=named, updated=updated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +153,22 @@ def follow(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> list[Ac
 
 
 def must_wait(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> bool:
-    """Whether something is to be done for the head's run that cannot be done yet: it must reach the gate, or its end."""
+    """Whether something may be to do for the head's run that cannot be done yet: it must reach the gate, pass it, or end.
+
+    A run that verify-gate is about to refuse for what was so a moment ago would be left red, with the label on.
+    """
     current = _current(pull.head, runs)
     wanted = pull.open and label in pull.labels
-    return wanted and current is not None and current.stage in (Stage.AHEAD, Stage.STOPPING)
+    return wanted and current is not None and current.stage in _PASSING
+
+
+def ended_since(pull: PullState, runs: Sequence[StagedRun]) -> list[str]:
+    """Returns the names of runs that ended after anything changed on GitHub, so that nobody there can want them again.
+
+    A run that verify-gate refused, or that a person stopped, still has its label.
+    """
+    before = pull.updated + timedelta(seconds=_SKEW_SECONDS)
+    return [one.run.name for one in runs if one.run.finished is not None and one.run.finished > before]
 
 
 def _current(head: str, runs: Sequence[StagedRun]) -> StagedRun | None:

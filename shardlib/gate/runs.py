@@ -26,6 +26,15 @@ class Phase(str, Enum):
         return self not in (Phase.PENDING, Phase.RUNNING)
 
 
+def time_of(text: object) -> datetime | None:
+    """Returns the time that Argo or GitHub wrote; None if it is none, or says no zone."""
+    try:
+        found = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """One workflow.

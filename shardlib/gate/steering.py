@@ -10,7 +10,18 @@ from typing import Protocol
 from shardlib.errors import GateError, InfrastructureError
 from shardlib.fields import Fields, short
 from shardlib.gate.argo import ArgoServer
-from shardlib.gate.following import Action, PullState, Resume, Retag, RetryGate, StagedRun, Submit, follow, must_wait
+from shardlib.gate.following import (
+    Action,
+    PullState,
+    Resume,
+    Retag,
+    RetryGate,
+    StagedRun,
+    Submit,
+    ended_since,
+    follow,
+    must_wait,
+)
 from shardlib.gate.runs import Run
 
 PATIENCE_SECONDS = 240.0
@@ -58,6 +69,8 @@ class Steering:
         tried: set[Action] = set()
         while True:
             pull, runs = self._look()
+            if not self.waits:  # nobody delivered that anything changed, so something must have
+                tried |= {RetryGate(name=name) for name in ended_since(pull, runs)}
             # A run that verify-gate refuses is soon back where it was: to start it once more is for the next label.
             actions = [one for one in follow(pull, runs, label=self.label) if one not in tried]
             if not actions and not (self.waits and must_wait(pull, runs, label=self.label)):

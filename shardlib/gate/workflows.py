@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from shardlib.gate.following import Stage
 from shardlib.gate.names import NUMBER, REPOSITORY, SHA
-from shardlib.gate.runs import Phase, Run
+from shardlib.gate.runs import Phase, Run, time_of
 
 GATE_NODE, VERIFY_NODE = "wait-for-label", "verify-gate"
 VERDICT_NODE, TAG_NODE = "gpu-tests-passed", "tag-image"
@@ -22,7 +21,7 @@ def run_of(workflow: Mapping[str, Any]) -> Run | None:
     metadata, status = object_at(workflow, "metadata"), object_at(workflow, "status")
     wanted = (("pr", NUMBER), ("sha", SHA), ("repo", REPOSITORY))
     texts = {key: parameter_of(workflow, key) for key, _ in wanted}
-    started = _time(metadata.get("creationTimestamp"))
+    started = time_of(metadata.get("creationTimestamp"))
     if started is None or not all(pattern.fullmatch(texts[key]) for key, pattern in wanted):
         return None
     phase = str(status.get("phase") or Phase.PENDING.value)
@@ -34,7 +33,7 @@ def run_of(workflow: Mapping[str, Any]) -> Run | None:
         repository=texts["repo"],
         phase=Phase(phase) if phase in list(Phase) else Phase.ERROR,
         started=started,
-        finished=_time(status.get("finishedAt")),
+        finished=time_of(status.get("finishedAt")),
         message=str(status.get("message") or ""),
     )
 
@@ -50,12 +49,14 @@ def stage_of(workflow: Mapping[str, Any]) -> Stage:
         passed = phase == "Succeeded" or (gate in ("Succeeded", "Skipped") and verify not in _ENDED)
         stopped = shutdown or str(status.get("message") or "").startswith("Stopped with strategy")
         return Stage.DONE if passed and not stopped else Stage.CLOSED
-    if shutdown or gate in _ENDED:
+    if shutdown or gate in _ENDED or verify in _ENDED:
         return Stage.STOPPING
     if nodes.get(f"{name}.{VERDICT_NODE}") == "Succeeded":
         return Stage.DONE
     if gate == "Running":
         return Stage.WAITING
+    if verify in ("Pending", "Running"):
+        return Stage.VERIFYING
     return Stage.AHEAD if gate in (None, "Pending") else Stage.PAST
 
 
@@ -89,10 +90,3 @@ def object_at(value: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Returns an object in an object; an empty one if there is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _time(text: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None

@@ -38,6 +38,7 @@ def pull(state: State, found: Pull) -> dict[str, Any]:
         "user": user(state.users.get(found.author)),
         "labels": [{"id": index, "name": name, "color": "ededed"} for index, name in enumerate(found.labels)],
         "created_at": at(found.created_at),
+        "updated_at": at(found.updated_at),
         "merged_at": at(found.merged_at) if found.merged_at else None,
         "merged": found.merged_at is not None,
         "draft": False,

@@ -42,6 +42,7 @@ class Pull:
     merged_at: datetime | None = None
     labels: list[str] = field(default_factory=list)
     created_at: datetime = _START
+    updated_at: datetime = _START
 
 
 @dataclass(kw_only=True)
@@ -95,6 +96,7 @@ class State:
             head_sha=self.branches[owner, branch],
             head_repository=owner,
             created_at=self.now,
+            updated_at=self.now,
         )
         self.pulls[number], self.events[number] = pull, []
         self._arrive(pull.head_sha)  # with the pull request a fork's commit is in the repository, too
@@ -190,7 +192,7 @@ class State:
             self._arrive(head)
         for pull in self._of(owner, branch):
             if pull.state == "open":
-                pull.head_sha = head
+                pull.head_sha, pull.updated_at = head, self.now
                 self._arrive(head)
                 if kind == "force_push":
                     self._event(pull.number, "head_ref_force_pushed", by)
@@ -220,6 +222,7 @@ class State:
     def _event(self, number: int, event: str, by: str, **more: Any) -> None:
         entry = {"id": self.next_id(), "event": event, "actor": by, "created_at": self.now, "commit_id": None, **more}
         self.events[number].append(entry)
+        self.pulls[number].updated_at = self.now
 
     def _tick(self) -> None:
         self.now += self.step

@@ -179,7 +179,11 @@ def workflow(phase: str | None, message: str = "", shutdown: str = "", **nodes: 
         (workflow("Running", find_changed="Running"), Stage.AHEAD),
         (workflow("Running", wait_for_label="Running"), Stage.WAITING),
         (workflow("Running", wait_for_label="Succeeded"), Stage.PAST),
-        (workflow("Running", wait_for_label="Skipped", verify_gate="Running"), Stage.PAST),
+        (workflow("Running", wait_for_label="Skipped", verify_gate="Pending"), Stage.VERIFYING),
+        (workflow("Running", wait_for_label="Succeeded", verify_gate="Running"), Stage.VERIFYING),
+        (workflow("Running", wait_for_label="Succeeded", verify_gate="Succeeded"), Stage.PAST),
+        (workflow("Running", wait_for_label="Succeeded", verify_gate="Failed"), Stage.STOPPING),
+        (workflow("Running", wait_for_label="Succeeded", verify_gate="Running", shutdown="Stop"), Stage.STOPPING),
         (workflow("Running", wait_for_label="Omitted"), Stage.PAST),  # the exit handler of one that failed early
         (workflow("Running", wait_for_label="Failed"), Stage.STOPPING),
         (workflow("Running", wait_for_label="Running", shutdown="Stop"), Stage.STOPPING),

@@ -22,6 +22,7 @@ from shardlib.gate.following import (
     StagedRun,
     Stop,
     Submit,
+    ended_since,
     follow,
     must_wait,
 )
@@ -40,7 +41,7 @@ def run(name: str, stage: Stage, sha: str = A, age: int = 0) -> StagedRun:
 
 
 def pull(*labels: str, head: str = A, open: bool = True, merged: bool = False) -> PullState:
-    return PullState(open=open, merged=merged, head=head, labels=frozenset(labels))
+    return PullState(open=open, merged=merged, head=head, labels=frozenset(labels), updated=EPOCH)
 
 
 def told(state: PullState, *runs: StagedRun) -> list[Action]:
@@ -70,6 +71,7 @@ def test_a_run_of_another_head_is_stopped_if_it_lives(stage: Stage) -> None:
     [
         (Stage.AHEAD, [], []),
         (Stage.WAITING, [Resume(name="x")], []),
+        (Stage.VERIFYING, [], []),
         (Stage.PAST, [], []),
         (Stage.STOPPING, [], []),
         (Stage.CLOSED, [RetryGate(name="x")], []),
@@ -97,8 +99,8 @@ def test_a_green_run_is_tagged_when_its_head_is_merged_and_never_another(
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_one_waits_for_a_run_on_its_way_to_the_gate_or_to_its_end_and_for_nothing_else(stage: Stage) -> None:
-    expected = stage in (Stage.AHEAD, Stage.STOPPING)
+def test_one_waits_for_a_run_on_its_way_to_the_gate_through_it_or_to_its_end_and_for_nothing_else(stage: Stage) -> None:
+    expected = stage in (Stage.AHEAD, Stage.VERIFYING, Stage.STOPPING)
     assert must_wait(pull(LABEL), [run("x", stage)], label=LABEL) == expected
     assert not must_wait(pull(), [run("x", stage)], label=LABEL)
     assert not must_wait(pull(LABEL, open=False), [run("x", stage)], label=LABEL)
@@ -123,7 +125,11 @@ def test_a_run_that_a_person_resubmitted_is_the_one_that_counts() -> None:
 stages = st.sampled_from(list(Stage))
 heads = st.sampled_from([A, B, C])
 pulls = st.builds(
-    PullState, open=st.booleans(), head=heads, labels=st.sets(st.sampled_from([LABEL, "other"])).map(frozenset)
+    PullState,
+    open=st.booleans(),
+    head=heads,
+    labels=st.sets(st.sampled_from([LABEL, "other"])).map(frozenset),
+    updated=st.just(EPOCH),
 )
 clusters = st.lists(st.tuples(stages, heads, st.integers(0, 3)), max_size=6).map(
     lambda items: [run(f"run-{number}", *item) for number, item in enumerate(items)]
@@ -146,7 +152,7 @@ class Cluster:
             expected = {
                 Resume: {Stage.WAITING},
                 RetryGate: {Stage.CLOSED},
-                Stop: {Stage.AHEAD, Stage.WAITING, Stage.PAST},
+                Stop: {Stage.AHEAD, Stage.WAITING, Stage.VERIFYING, Stage.PAST},
             }
             assert before.stage in expected[type(action)]
             after = {Resume: Stage.PAST, RetryGate: Stage.WAITING, Stop: Stage.CLOSED}[type(action)]
@@ -255,10 +261,20 @@ def test_a_burst_of_label_flips_makes_one_run(flips: list[str]) -> None:
 
 def answer(**fields: Any) -> dict[str, Any]:
     body = {"state": "open", "merged": False, "head": {"sha": A, "ref": "x"}, "labels": [{"name": LABEL}]}
-    return {**body, "title": "{{x}}", **fields}
+    return {**body, "updated_at": "2030-01-01T00:00:00Z", "title": "{{x}}", **fields}
 
 
-def test_of_github_s_answer_state_head_and_labels_are_read() -> None:
+@pytest.mark.parametrize(("seconds", "expected"), [(59, []), (61, ["x"]), (None, [])])
+def test_what_ended_a_minute_after_github_s_last_change_can_not_be_wanted_by_it(
+    seconds: int | None, expected: list[str]
+) -> None:
+    ended = None if seconds is None else EPOCH + timedelta(seconds=seconds)
+    one = run("x", Stage.CLOSED)
+    one = dataclasses.replace(one, run=dataclasses.replace(one.run, finished=ended))
+    assert ended_since(pull(LABEL), [one]) == expected
+
+
+def test_of_github_s_answer_state_head_labels_and_last_change_are_read() -> None:
     assert PullState.read(answer(), "pulls/7") == pull(LABEL)
     assert PullState.read(answer(state="closed", labels=[]), "pulls/7") == pull(open=False)
     merged = PullState.read(answer(state="closed", merged=True), "pulls/7")
@@ -284,6 +300,9 @@ def test_of_github_s_answer_state_head_and_labels_are_read() -> None:
         answer(labels=[LABEL]),
         answer(labels=[{"name": None}]),
         answer(labels=[{}]),
+        answer(updated_at=None),
+        answer(updated_at="yesterday"),
+        answer(updated_at="2030-01-01T00:00:00"),  # of which zone?
     ],
 )
 def test_an_answer_that_is_not_what_it_must_be_is_refused(body: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,26 @@ def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world:
     assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
 
 
+def test_a_sweep_starts_nothing_again_that_nobody_has_wanted_since(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.01)
+    world.look()
+    world.gate()
+    world.github.state.label(1, by="reader")
+    world.argo.workflows.node(world.name, "wait-for-label", "Succeeded")
+    world.argo.workflows.node(world.name, "verify-gate", "Failed")
+    world.argo.workflows.end(world.name, "Failed")  # in 2030
+    command = argv(world, tmp_path, "open-gate", "--lately")
+    assert main(command) == 0
+    assert world.calls == [f"submit {world.name}"]
+    world.github.state.now = datetime(2030, 1, 2, tzinfo=timezone.utc)
+    world.github.state.unlabel(1)
+    world.github.state.label(1, by="writer")
+    assert main(command) == 0
+    assert world.calls[1:] == [f"retry {world.name}"]
+
+
 def test_what_verify_gate_refuses_at_once_is_tried_again_by_the_next_look_and_not_by_this_one(world: World) -> None:
     world.github.state.label(1, by="reader")
 
@@ -124,6 +145,30 @@ def test_what_verify_gate_refuses_at_once_is_tried_again_by_the_next_look_and_no
     world.github.state.label(1, by="writer")
     world.look()
     assert world.calls[2:] == [f"retry {world.name}", f"resume {world.name}"]
+
+
+def test_a_label_put_while_verify_gate_asks_is_not_left_with_a_run_that_it_refuses(world: World) -> None:
+    world.look()
+    world.gate()
+    argo = world.argo.workflows
+    argo.node(world.name, "wait-for-label", "Succeeded")
+    argo.node(world.name, "verify-gate", "Running")  # it has read that a reader put the label
+    world.github.state.label(1, by="writer")
+    steps: Iterator[Callable[[], None]] = iter(
+        [
+            world.gate,  # it is slow
+            world.gate,
+            lambda: argo.node(world.name, "verify-gate", "Failed"),  # the exit handler runs
+            lambda: argo.end(world.name, "Failed"),
+        ]
+    )
+
+    def go_on() -> None:
+        next(steps, world.gate)()
+
+    world.on_sleep = go_on
+    world.look()
+    assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
 
 
 def test_a_push_stops_the_old_head_s_run_and_a_force_push_back_takes_it_up_again(world: World) -> None:
@@ -242,10 +287,11 @@ def test_a_github_that_lies_moves_nothing(world: World) -> None:
     assert world.calls == [f"submit {world.name}"]
 
 
-def test_a_look_takes_over_from_all_of_its_pull_request_that_wait_for_their_turn(world: World) -> None:
+def test_a_look_takes_over_from_all_younger_ones_of_its_pull_request_that_wait_for_their_turn(world: World) -> None:
     for template, name, pr, phase in [
         ("gpu-ci-open-gate", "first", "1", "Running"),
-        ("gpu-ci-open-gate", "this", "1", "Pending"),  # the server's list may be behind
+        ("gpu-ci-open-gate", "older", "1", "Pending"),  # the server's list may be behind: it has begun, too
+        ("gpu-ci-open-gate", "this", "1", "Pending"),
         ("gpu-ci-open-gate", "waits", "1", "Pending"),
         ("gpu-ci-close-gate", "unseen", "1", None),
         ("gpu-ci-open-gate", "over", "1", "Succeeded"),
@@ -259,6 +305,8 @@ def test_a_look_takes_over_from_all_of_its_pull_request_that_wait_for_their_turn
     gates = ["gpu-ci-open-gate", "gpu-ci-close-gate"]
     assert list(take_over(argo, gates, pr="1", this="this")) == ["waits", "unseen"]
     assert world.calls == ["stop waits", "stop unseen"]
+    assert list(take_over(argo, gates, pr="1", this="younger than the list")) == []
+    assert list(take_over(argo, gates, pr="1", this="older")) == ["this", "waits", "unseen"]
 
 
 def argv(world: World, folder: Path, command: str, *more: str) -> list[str]:
@@ -301,8 +349,9 @@ def test_the_commands_do_the_same_for_a_pull_request_as_it_is(
     monkeypatch.setattr("shardlib.gate.steering.LAG_SECONDS", 0.0)
     monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.01)
     options = argv(world, tmp_path, command, "--pr", "1", "--take-over", "this")
-    waiting = world.argo.workflows.add("waiting", pr="1")
-    waiting["spec"]["workflowTemplateRef"]["name"] = f"gpu-ci-{command}"
+    for name in ("this", "waiting"):
+        item = world.argo.workflows.add(name, pr="1")
+        item["spec"]["workflowTemplateRef"]["name"] = f"gpu-ci-{command}"
     assert main(options) == 0
     assert world.calls.pop(0) == "stop waiting"
     del world.argo.workflows.items["waiting"]
