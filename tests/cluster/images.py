@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from pathlib import Path
 
@@ -23,7 +25,20 @@ def main() -> None:
     for name, (dockerfile, context) in SOURCES.items():
         began = time.monotonic()
         containers.build(HERE / "testbed", dockerfile, name, BASE, context)
-        print(f"{'image ' + name:<58} {time.monotonic() - began:6.1f} s", flush=True)
+        seconds, megabytes = time.monotonic() - began, size(name) / 1e6
+        print(f"{'image ' + name:<44} {megabytes:6.0f} MB {seconds:9.1f} s", flush=True)
+
+
+def size(name: str) -> int:
+    """Returns the bytes of an image's layers, compressed as the registry has them."""
+    layout = Path(os.environ.get("TESTBED_HOME", "/var/tmp/argo-testbed")) / "images" / name
+    index = json.loads((layout / "index.json").read_text())
+    manifest = json.loads(_blob(layout, index["manifests"][0]["digest"]))
+    return sum(int(layer["size"]) for layer in manifest["layers"])
+
+
+def _blob(layout: Path, digest: str) -> str:
+    return layout.joinpath("blobs", *digest.split(":")).read_text()
 
 
 if __name__ == "__main__":
