@@ -12,7 +12,7 @@ import pytest
 
 from shardlib.runfolder import RunFolder
 from tests.cluster.cluster import Cluster, Run, Workflow
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.registry import digest_of
 from tests.parity.checkout import Checkout, Sharded
 from tests.parity.test_numba import RACY

@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 
 from tests.cluster.cluster import Cluster, Run, Workflow
-from tests.cluster.conftest import Project, ProjectMaker
+from tests.cluster.projects import Project, ProjectMaker
 from tests.cluster.suites import suite
 
 pytestmark = pytest.mark.cluster

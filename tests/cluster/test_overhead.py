@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import Cluster, Node, Run
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.suites import suite
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]

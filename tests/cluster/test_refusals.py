@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.cluster import Cluster, Workflow
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.registry import digest_of
 from tests.cluster.suites import suite
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.cluster.cluster import Cluster, Workflow
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.registry import digest_of
 from tests.cluster.suites import suite
 

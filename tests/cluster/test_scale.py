@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.suites import suite
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.cluster import Cluster, Workflow
-from tests.cluster.conftest import ProjectMaker
+from tests.cluster.projects import ProjectMaker
 from tests.cluster.suites import suite
 from tests.cluster.test_infrastructure import HOLDS, held_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.cluster import Cluster, Run, Workflow, running
-from tests.cluster.conftest import Project, ProjectMaker
+from tests.cluster.projects import Project, ProjectMaker
 from tests.cluster.suites import suite
 from tests.cluster.test_infrastructure import HELD, HOLDS, assert_nothing_lost_or_repeated, held_run
 
