@@ -86,10 +86,14 @@ def _skip_reason(report: pytest.TestReport) -> str:
 
 
 def crash_line(report: pytest.TestReport) -> str:
-    """Returns the one line that pytest's short summary would show for a failed report."""
+    """Returns one line for a failed report: that of pytest's short summary, else the first that pytest marks as the error.
+
+    A fixture that is not found has no crash, and its text begins with where the test is.
+    """
     crash = getattr(report.longrepr, "reprcrash", None)
-    text = str(crash.message if crash is not None else report.longreprtext).strip()
-    return text.splitlines()[0][:500] if text else report.outcome
+    lines = str(crash.message if crash is not None else report.longreprtext).strip().splitlines()
+    marked = [line[1:].strip() for line in lines if crash is None and line.startswith("E  ")]
+    return (*marked, *lines, report.outcome)[0][:500]
 
 
 def detail(reports: Sequence[pytest.TestReport], limit: int) -> str:

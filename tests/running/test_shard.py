@@ -27,12 +27,14 @@ def test_each_test_gets_its_one_outcome(suite: Suite) -> None:
             yield
             raise RuntimeError("teardown")
         def test_late(late): pass
+        def test_strange(nowhere): pass
         """,
     )
-    names = ["test_pass", "test_fail", "test_skip", "test_xfail", "test_xpass", "test_error", "test_late"]
+    names = ["test_pass", "test_fail", "test_skip", "test_xfail", "test_xpass", "test_error", "test_late", "test_strange"]
     suite.plan(("test_a.py", names))
     ran = suite.run()
     assert ran.code == 1
-    assert list(ran.outcomes.values()) == ["passed", "failed", "skipped", "xfailed", "xpassed", "error", "error"]
+    assert list(ran.outcomes.values()) == ["passed", "failed", "skipped", "xfailed", "xpassed"] + 3 * ["error"]
     assert ran.tests["test_skip"]["reason"] == "no reason"
+    assert ran.tests["test_strange"]["reason"] == "fixture 'nowhere' not found"
     assert "assert 1 == 2" in ran.tests["test_fail"]["detail"]
