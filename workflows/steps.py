@@ -130,7 +130,8 @@ def calculate_shards(settings: Settings) -> Script:
         image=settings.tools_image,
         command=["sh"],
         # One fixed line: `$$` and `$(NAME)` would be rewritten in here, and a template in a value would be evaluated.
-        source=f'exec {" ".join(_SHARDLIB)} plan --run "$RUN" {options}',
+        # --collected, for if it were missing, plan would collect here, and run what else lies in the folder of collect-tests.
+        source=f'exec {" ".join(_SHARDLIB)} plan --run "$RUN" --collected "$RUN/collect/collect.json" {options}',
         outputs=[pods.output(name) for name in names],
         env=[m.EnvVar(name="HOME", value="/tmp"), m.EnvVar(name="RUN", value=pods.run_folder(settings))],
         resources=like.resources,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
     own = args.run / "collect" / "collect.json"
     if args.collected and args.pytest_args:
         raise UsageError("--collected and arguments for pytest exclude each other: the tests are collected already")
-    found = args.collected or (own if own.is_file() and not args.pytest_args else None)
+    found = args.collected or (own if os.path.lexists(own) and not args.pytest_args else None)
     if found:
         collection = document.load(found)
     else:

@@ -243,3 +243,19 @@ def test_plan_collects_itself_keeps_what_it_found_and_gives_the_same_plan_again(
     assert (tmp_path / "c" / "durations.json").read_text() == '{"test_a.py::test_a[0]": 5}'
     assert {test.id for test in document.load(tmp_path / "c" / "c.json").tests} == set(plan.group_of)
     assert "concurrent, 1 GPU" in shardlib("explain", "--run", str(run), "test_a.py::test_a[1]")
+
+
+@pytest.mark.parametrize("kind", ["a dangling link", "a link", "a fifo", "a folder"])
+def test_nothing_is_collected_here_where_something_lies_in_the_collections_place(
+    tmp_path: Path, collected: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "run" / "collect" / "collect.json"
+    own.parent.mkdir(parents=True)
+    if "link" in kind:
+        own.symlink_to(collected if kind == "a link" else tmp_path / "nowhere")
+    elif kind == "a fifo":
+        os.mkfifo(own)
+    else:
+        own.mkdir()
+    assert cli.main(["plan", "--shards", "2", "--run", str(tmp_path / "run")]) == PlanError.exit_code
+    assert "collect.json: " in capsys.readouterr().err

@@ -215,3 +215,9 @@ def test_only_people_with_a_repository_get_artifacts() -> None:
     assert FULL["spec"]["archiveLogs"] is True
     (report,) = template(FULL, "gpu-tests-passed")["outputs"]["artifacts"]
     assert report["optional"] is True
+
+
+@BOTH
+def test_who_plans_never_collects(chain: dict[str, Any]) -> None:
+    """Where collect.json is missing it would, and run what else the tested code left in its folder."""
+    assert ' --collected "$RUN/collect/collect.json" ' in template(chain, "calculate-shards")["script"]["source"]
