@@ -182,9 +182,9 @@ class GatedProject:
         """The workflows that deliveries started."""
         return _of(self.cluster, f"{self.name}-open-gate", f"{self.name}-close-gate")
 
-    def looked(self) -> list[Workflow]:
+    def looked(self, seconds: float = LIMIT_SECONDS) -> list[Workflow]:
         """The same, once all of them have ended."""
-        deadline = time.monotonic() + LIMIT_SECONDS
+        deadline = time.monotonic() + seconds
         looks = self.looks()
         while any(map(is_live, looks)):
             assert time.monotonic() < deadline, [(one.body["metadata"]["name"], one.phase) for one in looks]
