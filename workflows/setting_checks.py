@@ -179,6 +179,7 @@ CHECKS: Mapping[str, Check] = {
     "image": _text(_IMAGE, "an image's repository, REGISTRY/PATH, without tag and digest"),
     "dockerfile": _PATH,
     "registry_secret": _OBJECT,
+    "build_cache": _flag,
     "registry_insecure": _flag,
     "tools_cpu": _quantity,
     "build_cpu": _quantity,

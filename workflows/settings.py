@@ -56,6 +56,7 @@ class Settings:
     image: str  # repository that `tag` moves in; builds go to IMAGE-ci, the only one that builds may write to
     dockerfile: str = "Dockerfile"
     registry_secret: str | None = None  # dockerconfigjson Secret for IMAGE-ci; a Dockerfile can read it
+    build_cache: bool = False  # reuse layers of IMAGE-ci/cache-pr-N. Any build can write them all, for others to run
     registry_insecure: bool = False  # plain HTTP, for a registry beside the cluster
     build_cpu: str = "4"
     build_memory: str = "16Gi"  # Kaniko unpacks layers in memory

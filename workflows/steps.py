@@ -57,11 +57,11 @@ def build_image(settings: Settings) -> Container:
         f"--dockerfile={settings.dockerfile}",
         f"--destination={settings.build_image}:{{{{inputs.parameters.sha}}}}",
         f"--digest-file={telling.FOLDER}/digest",
-        "--cache=true",
-        f"--cache-repo={settings.build_image}/cache-pr-{{{{inputs.parameters.pr}}}}",  # no PR writes another's cache
         "--label=org.opencontainers.image.revision={{inputs.parameters.sha}}",
         "--push-retry=3",
     ]
+    if settings.build_cache:  # one for each pull request, but one login opens them all
+        arguments += ["--cache=true", f"--cache-repo={settings.build_image}/cache-pr-{{{{inputs.parameters.pr}}}}"]
     arguments += ["--insecure", "--insecure-pull"] if settings.registry_insecure else []
     key = settings.registry_secret
     return Container(

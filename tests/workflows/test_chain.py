@@ -221,3 +221,11 @@ def test_only_people_with_a_repository_get_artifacts() -> None:
 def test_who_plans_never_collects(chain: dict[str, Any]) -> None:
     """Where collect.json is missing it would, and run what else the tested code left in its folder."""
     assert ' --collected "$RUN/collect/collect.json" ' in template(chain, "calculate-shards")["script"]["source"]
+
+
+def test_builds_share_no_layers_unless_asked_to() -> None:
+    """The login of one build opens the caches of all: what it puts there would be in another's image."""
+    plain, cached = (template(make_chain(**own), "build-image")["container"]["args"] for own in ({}, {"build_cache": True}))
+    assert not any("cache" in word for word in plain)
+    added = ["--cache=true", "--cache-repo=registry.example.com/ml/training-ci/cache-pr-{{inputs.parameters.pr}}"]
+    assert [word for word in cached if word not in plain] == added
