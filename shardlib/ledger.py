@@ -38,12 +38,11 @@ class Entry:
 
     def __post_init__(self) -> None:
         """Refuses a time that cannot be compared."""
-        if _time(self.created) is None:
-            raise UsageError(f"--created {self.created!r}: expected Argo's {{{{workflow.creationTimestamp}}}}")
+        _time(self.created)
 
     def is_older_than(self, other: Entry) -> bool:
         """Returns whether this entry's run was created before the other's; of the same second, by their uids."""
-        return (_time(self.created), self.run) < (_time(other.created), other.run)  # type: ignore[operator]
+        return (_time(self.created), self.run) < (_time(other.created), other.run)
 
 
 def read(folder: Path, image: str) -> Entry | None:
@@ -78,9 +77,11 @@ def _name(image: str) -> str:
     return f"{readable}-{hashlib.sha256(image.encode()).hexdigest()[:12]}.json"
 
 
-def _time(text: str) -> datetime | None:
+def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return time if time.tzinfo else None
+        if time.tzinfo is None:
+            raise ValueError("a time without its zone")
+    except ValueError as err:
+        raise UsageError(f"--created {text!r}: expected Argo's {{{{workflow.creationTimestamp}}}}: {err}") from err
+    return time
