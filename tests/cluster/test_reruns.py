@@ -27,6 +27,7 @@ def test_retry_repeats_what_failed_and_keeps_gate_image_plan_and_green_shards(
     cluster: Cluster, project: ProjectMaker
 ) -> None:
     made = project("retry", suite(cluster.registry, "retry", red=FAILS), shards=3, gpus=2)
+    tagged = digest_of(cluster, "retry:main")
     run = made.opened(1)
     before = run.end("Failed")
     assert run.report()["verdict"] == "red"
@@ -38,7 +39,7 @@ def test_retry_repeats_what_failed_and_keeps_gate_image_plan_and_green_shards(
     verdict = before.node("gpu-tests-passed")
     assert verdict.phase == "Failed"
     assert f"red shards: {red}" in verdict.output("summary")
-    assert digest_of(cluster, "retry:main") is None
+    assert digest_of(cluster, "retry:main") == tagged
 
     made.flag("mended")
     run.retry()
