@@ -153,6 +153,7 @@ def assert_nothing_was_evaluated(run: Run, workflow: Workflow) -> None:
         assert f"[{workflow.uid}]" not in text
 
 
+@chaos
 def test_a_shard_forges_its_own_report_and_no_others(cluster: Cluster, project: ProjectMaker) -> None:
     honest = 'import pytest\n\n@pytest.mark.gpu(mode="cpu")\ndef test_fails(): assert False\n'  # a shard of its own
     made = project("at-forges", files(cluster, "at-forges", forges=code("forges"), honest=honest), shards=2, gpus=2)
@@ -168,13 +169,14 @@ def test_a_shard_forges_its_own_report_and_no_others(cluster: Cluster, project: 
     assert digest_of(cluster, "at-forges:main") != workflow.node("build-image").output("digest")
 
 
+@chaos
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
         ("link", "0.jsonl: it, or a folder on the way to it, is a link"),
-        pytest.param("fifo", "not a regular file", marks=chaos),
-        pytest.param("many", "not a JSON record", marks=chaos),
-        pytest.param("large", "a line of more than", marks=chaos),
+        ("fifo", "not a regular file"),
+        ("many", "not a JSON record"),
+        ("large", "a line of more than"),
     ],
 )
 def test_a_report_is_refused_whose_files_were_replaced_by(

@@ -19,6 +19,7 @@ from tests.cluster.test_attacks import assert_no_token_is_shown
 from tests.cluster.test_refusals import assert_no_gpu_pod
 
 pytestmark = pytest.mark.cluster
+chaos = pytest.mark.chaos
 
 GIT_TOKEN = "reads-the-repository"
 PULL, PUSH = ("pull",), ("pull", "push", "delete")  # delete: the stand-in for Kaniko gives up uploads
@@ -94,6 +95,7 @@ DIGESTS = {
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 
+@chaos
 def test_a_digest_that_a_dockerfile_made_up_is_never_run(cluster: Cluster, project: ProjectMaker) -> None:
     foreign = digest_of(cluster, "small:latest")
     assert foreign is not None
@@ -104,7 +106,7 @@ def test_a_digest_that_a_dockerfile_made_up_is_never_run(cluster: Cluster, proje
         # It goes on while Kaniko writes its own.
         line = f"while sleep 0.02; do printf %s '{text or foreign}' >/told/digest; done"
         line = (
-            f"setsid sh -c {json.dumps(line)} >/dev/null 2>&1 &"
+            f"setsid sh -c {json.dumps(line)} >/dev/null 2>&1 & sleep 1"
             if kind != "token"
             else f"ln -sf {TOKEN} /told/digest; true"
         )

@@ -38,6 +38,7 @@ def test_texts_of_a_delivery_go_nowhere(cluster: Cluster, gated: GatedMaker) -> 
     }
 
 
+@chaos
 def test_a_number_that_is_none_goes_nowhere(cluster: Cluster, gated: GatedMaker) -> None:
     made = make(gated, cluster, "ag-numbers")
     payload = made.opened()
