@@ -93,7 +93,8 @@ def project(
         control = cluster.volume / "control" / name
         shutil.rmtree(control, ignore_errors=True)  # of an earlier session, like its workflows
         control.mkdir()
-        cluster.argo("delete", "--selector", f"workflows.argoproj.io/workflow-template={name}")
+        for template in (name, f"{name}-open-gate", f"{name}-close-gate"):
+            cluster.argo("delete", "--selector", f"workflows.argoproj.io/workflow-template={template}")
         installation = install(cluster, tmp_path / name, name, built, git_url, **settings)
         repository = Repository.make(served, f"example/{name}", files)
         return Project(installation, repository, repository.push("pr", {"src/kernel.py": "# faster\n"}, base="main"))
