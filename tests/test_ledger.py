@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,17 +7,13 @@ import pytest
 
 from shardlib import cli, ledger
 from shardlib.errors import RegistryError, RunFolderError, UsageError
-from tests.test_registry import StandIn
+from tests.test_registry import StandIn, serving
 
 
 @pytest.fixture
 def registry() -> Iterator[StandIn]:
-    with StandIn() as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving() as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def tag(registry: StandIn, folder: Path, version: str, *, uid: str, created: str) -> str:

@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -125,14 +126,20 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-@pytest.fixture
-def registry() -> Iterator[StandIn]:
+@contextmanager
+def serving() -> Iterator[StandIn]:
     with StandIn() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def registry() -> Iterator[StandIn]:
+    with serving() as running:
+        yield running
 
 
 def tag(

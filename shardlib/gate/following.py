@@ -6,7 +6,6 @@ matter in which order deliveries come, how often, or whether one is lost and the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,9 +14,9 @@ from typing import Any
 
 from shardlib.errors import GateError
 from shardlib.fields import Fields, short
+from shardlib.gate.names import SHA
 from shardlib.gate.runs import Run, time_of
 
-_SHA = re.compile(r"[0-9a-f]{40}")
 _MAX_LABELS = 1000  # GitHub takes 100 on a pull request
 _SKEW_SECONDS = 60.0  # of GitHub's clock and the cluster's (a guess)
 
@@ -68,7 +67,7 @@ class PullState:
         fields = Fields(body, where, GateError)
         state = fields.choice("state", ("open", "closed"))
         head: Any = Fields(fields.raw("head"), f"{where}: head", GateError).text("sha", most=40)
-        if not _SHA.fullmatch(head):
+        if not SHA.fullmatch(head):
             raise GateError(f"{where}: head.sha is {short(head)}, expected 40 hexadecimal digits; is it GitHub's API?")
         merged = fields.raw("merged")
         if type(merged) is not bool or (merged and state == "open"):

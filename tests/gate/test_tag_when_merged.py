@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,19 +7,15 @@ import pytest
 
 from shardlib import cli
 from tests.gate.github_server import GitHubServer
-from tests.test_registry import StandIn
+from tests.test_registry import StandIn, serving
 
 TARGET = "ml/x"
 
 
 @pytest.fixture
 def registry() -> Iterator[StandIn]:
-    with StandIn() as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving() as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def tag(registry: StandIn, github: GitHubServer, folder: Path, *more: str) -> int:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
-from shardlib.errors import Exit, UsageError
+from shardlib.errors import Exit
+from shardlib.gate import names
 from workflows import settings
 from workflows.cluster import Cluster
 from workflows.settings import Settings
-
-_SHA = re.compile(r"[0-9a-f]{40}")
-_PR = re.compile(r"[0-9]{1,9}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +40,11 @@ def workflow(settings: Settings, *, pr: str, sha: str, repository: str) -> dict[
     Raises:
         UsageError: a value that is not exactly what it must be; each becomes part of manifests.
     """
-    for option, value, pattern in (("--pr", pr, _PR), ("--sha", sha, _SHA), ("--repository", repository, _REPOSITORY)):
-        if not pattern.fullmatch(value):
-            raise UsageError(f"{option} {value!r}: expected {pattern.pattern}")
-    values = {"pr": pr, "sha": sha, "repo": repository}
+    values = {
+        "pr": names.check("--pr", pr, names.NUMBER),
+        "sha": names.check("--sha", sha, names.SHA),
+        "repo": names.check("--repository", repository, names.REPOSITORY),
+    }
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
