@@ -40,6 +40,7 @@ _COMMANDS = {
     "explain": _Command(help="say where a test runs, and why"),
     "find-changed": _Command(help="say whether a head changes files that the GPU tests are for"),
     "verify-gate": _Command(help="ask GitHub whether somebody with write access has approved exactly this commit"),
+    "fetch-source": _Command(help="make a checkout of one commit, for the build"),
     "open-gate": _Command(help="make the cluster's runs fit a pull request: submit, resume, retry, stop"),
     "close-gate": _Command(help="the same, for a pull request that was closed: stop its runs"),
     "tag-image": _Command(help="let a tag name an image's digest, which may come from another repository"),

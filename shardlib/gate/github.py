@@ -54,6 +54,10 @@ class GitHub:
         self._transport = transport
         self._kept: dict[str, tuple[str, Answer]] = {}
 
+    def token(self) -> str:
+        """Returns a token that is valid now, for what speaks to this GitHub by other ways, as git; errors as in `get`."""
+        return self._credentials.token()
+
     def get(self, path: str, **query: str | int) -> Any:
         """Returns the value of one answer; one that has not changed since is not counted against the rate limit.
 

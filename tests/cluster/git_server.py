@@ -1,18 +1,17 @@
 """A small git server over HTTP: `git http-backend` behind Python's own server. It stands in for GitHub's.
 
 It serves FOLDER/OWNER/NAME.git for fetching, any commit by its id as GitHub does. Left out: pushing, TLS, rights by
-repository (one token opens all of them), and requests that are sent in chunks (git does so above 1 MB).
+repository (a token opens all of them), and requests that are sent in chunks (git does so above 1 MB).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import hmac
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,16 +24,16 @@ _SETTINGS = {
 
 
 @contextlib.contextmanager
-def serve(folder: Path, host: str, port: int = 0, *, token: str | None = None) -> Iterator[str]:
+def serve(folder: Path, host: str, port: int = 0, *, tokens: Container[str] | None = None) -> Iterator[str]:
     """Serves the repositories of a folder and gives the URL that /OWNER/NAME.git follows.
 
     Args:
         folder: holds OWNER/NAME.git.
         host: the address to listen on.
         port: 0 takes a free one.
-        token: who fetches must give it, as the name or as the password of a login; None: anybody may.
+        tokens: who fetches must give one, as the name or as the password of a login; None: anybody may.
     """
-    server = ThreadingHTTPServer((host, port), _handler(folder.resolve(), token))
+    server = ThreadingHTTPServer((host, port), _handler(folder.resolve(), tokens))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -46,7 +45,7 @@ def serve(folder: Path, host: str, port: int = 0, *, token: str | None = None) -
         server.server_close()
 
 
-def _handler(folder: Path, token: str | None) -> type[BaseHTTPRequestHandler]:
+def _handler(folder: Path, tokens: Container[str] | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer(b"")
@@ -61,7 +60,7 @@ def _handler(folder: Path, token: str | None) -> type[BaseHTTPRequestHandler]:
             """Logs nothing: a test's output is for the test."""
 
         def _answer(self, body: bytes) -> None:
-            if not _allowed(self.headers.get("Authorization"), token):
+            if not _allowed(self.headers.get("Authorization"), tokens):
                 self.send_response(401)
                 self.send_header("WWW-Authenticate", 'Basic realm="git"')
                 self.send_header("Content-Length", "0")
@@ -104,13 +103,12 @@ def _handler(folder: Path, token: str | None) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _allowed(authorization: str | None, token: str | None) -> bool:
-    if token is None:
+def _allowed(authorization: str | None, tokens: Container[str] | None) -> bool:
+    if tokens is None:
         return True
     scheme, _, encoded = (authorization or "").partition(" ")
     try:
         user, _, password = base64.b64decode(encoded, validate=True).decode("utf-8").partition(":")
     except ValueError:
         return False
-    given = (user, password) if scheme.lower() == "basic" else ()
-    return any(hmac.compare_digest(one.encode(), token.encode()) for one in given)
+    return scheme.lower() == "basic" and (user in tokens or password in tokens)

@@ -9,8 +9,8 @@ import pytest
 
 from shardlib import cli
 from shardlib.gate import github
-from tests.commands.test_find_changed import commit, git
 from tests.gate.github_server import GitHubServer
+from tests.repositories import commit, git
 
 PULL = "/repos/org/training/pulls/1"
 

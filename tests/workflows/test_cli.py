@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.commands.test_find_changed import commit, git
 from tests.gate.argo_server import TOKEN, serving_argo
 from tests.gate.github_server import USER_TOKEN, GitHubServer
+from tests.repositories import commit, git
 from tests.workflows.chains import REQUIRED, ROOT
 from workflows.cli import main
 

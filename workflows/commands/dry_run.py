@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 from shardlib import child
-from shardlib.commands.find_changed import changed_files, explain, matching
+from shardlib.commands.find_changed import explain, matching
 from shardlib.errors import UsageError
+from shardlib.git import changed_files
 from workflows import settings
 from workflows.render import render
 from workflows.settings import Settings
