@@ -6,7 +6,7 @@ from hera.workflows import DAG, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 from hera.workflows.protocol import Templatable
 
-from workflows import gate, steps
+from workflows import gate, images, steps
 from workflows.settings import Settings
 
 _NEEDED = "{{tasks.find-changed.outputs.parameters.gpu-code}} == true"
@@ -31,13 +31,13 @@ def workflow_template(settings: Settings) -> WorkflowTemplate:
         steps.find_changed(settings),
         *([steps.wait_for_label()] if settings.gate else []),
         *([gate.verify_gate(settings)] if gate.verifies(settings) else []),
-        steps.build_image(settings),
+        images.build_image(settings),
         steps.collect_tests(settings),
         steps.calculate_shards(settings),
         steps.gpu_tests(settings),
         steps.cpu_tests(settings),
         steps.gpu_tests_passed(settings),
-        *([steps.tag_image(settings, settings.tag)] if settings.tag else []),
+        *([images.tag_image(settings, settings.tag)] if settings.tag else []),
         steps.conclude(settings),
     ]
     return WorkflowTemplate(
@@ -169,7 +169,7 @@ def _checked_digest() -> str:
     Text that is put in by `{{tasks…}}` is evaluated again; the value of an expression is only taken if it is a digest.
     """
     digest = "tasks['build-image'].outputs.parameters.digest"
-    return f"{{{{={digest} matches '{steps.DIGEST}' ? {digest} : 'sha256:not-a-digest'}}}}"
+    return f"{{{{={digest} matches '{images.DIGEST}' ? {digest} : 'sha256:not-a-digest'}}}}"
 
 
 def _task(name: str, depends: str, **arguments: str) -> Task:

@@ -12,6 +12,7 @@ from workflows.settings import Settings
 
 UID = "{{workflow.uid}}"  # stays over `argo retry`, is new with `argo resubmit`
 OUTPUTS = "/tmp/outputs"
+SHORT_SECONDS = 900  # deadline of steps of seconds, with a cold image pull inside (a guess)
 
 # ARGO_FACTS b, tested there with every kind of failure: infrastructure is retried, a red test (exit 1) and what looks
 # like a test's fault (out of memory, the deadline) never. 64 and Error also mean some mistakes of ours, hence the limit.
@@ -19,7 +20,7 @@ RETRY_EXPRESSION = (
     "!(lastRetry.message contains 'specified deadline') && "
     "(lastRetry.status == 'Error' || lastRetry.exitCode in ['64','75','143'] || !(lastRetry.message startsWith 'main:'))"
 )
-_RETRIES = 2
+RETRIES = 2
 
 _DISPLAY_KEY = "workflows.argoproj.io/display-name"
 
@@ -53,7 +54,7 @@ def run_folder(settings: Settings) -> str:
 def retry(settings: Settings) -> RetryStrategy:
     """Returns the strategy that retries infrastructure failures, and those alone."""
     affinity = m.RetryAffinity(node_anti_affinity=m.RetryNodeAntiAffinity()) if settings.other_node else None
-    return RetryStrategy(limit=str(_RETRIES), expression=RETRY_EXPRESSION, affinity=affinity)
+    return RetryStrategy(limit=str(RETRIES), expression=RETRY_EXPRESSION, affinity=affinity)
 
 
 def resources(requests: Mapping[str, str], limits: Mapping[str, str]) -> m.ResourceRequirements:

@@ -163,6 +163,7 @@ CHECKS: Mapping[str, Check] = {
     "tools_user": _integer(1, 2**31 - 1),
     "git_url": _text(_URL, "https://HOST, without a slash at the end"),
     "git_secret": _OBJECT,
+    "submodules": _flag,
     "repository": _text(r"\w[\w.-]*/\w[\w.-]*", "OWNER/NAME"),
     "base_branch": _text(r"\w[\w./-]*", "a branch"),
     "gpu_paths": _texts("a glob over files, such as 'src/gpu/*'"),

@@ -35,7 +35,8 @@ class Settings:
 
     # The tested repository.
     git_url: str = "https://github.com"  # clones GIT_URL/OWNER/NAME.git
-    git_secret: str | None = None  # a Secret whose key `token` may read the repository; None: it is public
+    git_secret: str | None = None  # a Secret whose key `token` reads the repository; None: github_secret does, if any
+    submodules: bool = False  # build with them. A commit says where they are: a token that reads more reads it for them
     repository: str  # OWNER/NAME, the default of the workflow's parameter
     base_branch: str = "main"
     gpu_paths: tuple[str, ...] = ("*",)  # globs (`*` crosses `/`) of files that the GPU tests are for

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import re
-
 from hera.workflows import Container, Parameter, Script, Suspend
 from hera.workflows import models as m
 
-from workflows import gate, pods, telling
+from workflows import gate, images, pods, telling
 from workflows.settings import Settings
 
 _SHARDLIB = gate.SHARDLIB
-_SHORT_SECONDS = 900  # steps of seconds, with a cold image pull inside (a guess)
 _LONG_SECONDS = 3600  # steps that read or pack a large run
 _TOLD = {"progress": "", "summary": pods.silent("the shard")}  # what a shard's pod tells Argo
-DIGEST = "^sha256:[0-9a-f]{64}$"
 
 
 def find_changed(settings: Settings) -> Container:
     """Says whether GPU code changed; its outputs, checked, are what later steps use instead of the parameters."""
     globs = [f"--glob={glob}" for glob in settings.gpu_paths]
-    command = ["find-changed", f"--clone={settings.git_url}", f"--base={settings.base_branch}", *globs]
+    command = [
+        "find-changed",
+        f"--clone={settings.git_url}",
+        *gate.asking(settings),
+        f"--base={settings.base_branch}",
+        *globs,
+    ]
     command += ["--repository={{workflow.parameters.repo}}", "--head={{workflow.parameters.sha}}"]
     command += ["--pr={{workflow.parameters.pr}}", f"--parameters={pods.OUTPUTS}"]
     verifies = gate.verifies(settings)
-    command += [*gate.asking(settings), f"--label={settings.label}"] if verifies else []
+    command += [f"--label={settings.label}"] if verifies else []
     report = gate.report_env(settings, repo="{{workflow.parameters.repo}}", sha="{{workflow.parameters.sha}}")
     return pods.tools(
         settings,
         "find-changed",
         gate.reporting(settings, command),
-        deadline_seconds=_SHORT_SECONDS,
+        deadline_seconds=pods.SHORT_SECONDS,
         outputs=[pods.output(name) for name in ("gpu-code", "sha", "pr", "repo", *(["labelled"] if verifies else []))],
-        env=[*_git_token(settings, "SHARDLIB_GIT_TOKEN"), *report],
+        env=[*images.git_token(settings), *report],
         volumes=gate.volumes(settings),
         mounts=gate.mounts(settings),
         shared=False,
@@ -42,52 +44,6 @@ def find_changed(settings: Settings) -> Container:
 def wait_for_label() -> Suspend:
     """Waits until it is resumed. It has no duration, whose end would let everything pass; the workflow's deadline ends it."""
     return Suspend(name="wait-for-label")
-
-
-def build_image(settings: Settings) -> Container:
-    """Builds the image under test at the commit with Kaniko and gives its digest.
-
-    A Dockerfile runs as root in here and can read this pod's credentials, which therefore open IMAGE-ci only. It can
-    exit with any code, so nothing is retried.
-    """
-    scheme, _, host = settings.git_url.partition("://")
-    context = f"git://{host}/{{{{inputs.parameters.repo}}}}.git#{{{{inputs.parameters.sha}}}}"
-    arguments = [
-        f"--context={context}",
-        f"--dockerfile={settings.dockerfile}",
-        f"--destination={settings.build_image}:{{{{inputs.parameters.sha}}}}",
-        f"--digest-file={telling.FOLDER}/digest",
-        "--label=org.opencontainers.image.revision={{inputs.parameters.sha}}",
-        "--push-retry=3",
-    ]
-    if settings.build_cache:  # one for each pull request, but one login opens them all
-        arguments += ["--cache=true", f"--cache-repo={settings.build_image}/cache-pr-{{{{inputs.parameters.pr}}}}"]
-    arguments += ["--insecure", "--insecure-pull"] if settings.registry_insecure else []
-    key = settings.registry_secret
-    return Container(
-        name="build-image",
-        image=settings.kaniko_image,
-        command=["/kaniko/executor"],
-        args=arguments,
-        inputs=[Parameter(name=name) for name in ("sha", "pr", "repo")],
-        outputs=[Parameter(name="digest", value_from=m.ValueFrom(path=f"{telling.FOLDER}/digest"))],
-        env=[m.EnvVar(name="GIT_PULL_METHOD", value=scheme), *_git_token(settings, "GIT_TOKEN")],
-        resources=pods.resources(
-            {"cpu": settings.build_cpu, "memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
-            {"memory": settings.build_memory, "ephemeral-storage": settings.build_disk},
-        ),
-        init_containers=[telling.make(settings, {"digest": ""})],
-        # Kaniko empties its file system between stages, but for what is mounted.
-        volumes=[telling.volume(), *([pods.secret("registry", key)] if key else [])],
-        volume_mounts=[
-            *telling.mounts(["digest"]),
-            *([pods.mount("registry", "/kaniko/.docker", read_only=True)] if key else []),
-        ],
-        node_selector=dict(settings.cpu_node_selector) or None,
-        active_deadline_seconds=settings.build_deadline_seconds,
-        pod_spec_patch=telling.no_progress(),
-        archive_location=telling.no_log(),
-    )
 
 
 def collect_tests(settings: Settings) -> Container:
@@ -227,39 +183,6 @@ def gpu_tests_passed(settings: Settings) -> Container:
     )
 
 
-def tag_image(settings: Settings, tag: str) -> Container:
-    """Copies the tested digest into the image's own repository and moves the tag to it.
-
-    Where it waits for the merge it says that it did not tag; close-gate then starts it again.
-    """
-    source = f"{settings.build_image}@{{{{inputs.parameters.digest}}}}"
-    command = [*_SHARDLIB, "tag-image", f"--source={source}", f"--target={settings.image}:{tag}"]
-    command += [f"--ledger={settings.mount}/tags", f"--uid={pods.UID}"]
-    command += ["--created={{workflow.creationTimestamp}}"]
-    command += ["--insecure"] if settings.registry_insecure else []
-    key, merged = settings.tag_secret, settings.tag_when == "merged"
-    command += ["--docker-config=/registry/config.json"] if key else []
-    source_of = {option: f"{{{{inputs.parameters.{name}}}}}" for option, name in gate.NAMED.items()}
-    command += (
-        [*gate.asking(settings), *(f"--{option}={value}" for option, value in source_of.items())] if merged else []
-    )
-    return pods.tools(
-        settings,
-        "tag-image",
-        [*command, "--if-merged", f"--parameters={pods.OUTPUTS}"] if merged else command,
-        deadline_seconds=_SHORT_SECONDS,
-        inputs=[Parameter(name=name) for name in ("digest", *(gate.NAMED.values() if merged else ()))],
-        outputs=[pods.output("tagged")] if merged else [],
-        volumes=[*([pods.secret("registry", key)] if key else []), *(gate.volumes(settings) if merged else [])],
-        mounts=[
-            *([pods.mount("registry", "/registry", read_only=True)] if key else []),
-            *(gate.mounts(settings) if merged else []),
-        ],
-        # One at a time for an image, whoever tags it: the ledger is read, then written.
-        synchronization=m.Synchronization(mutexes=[m.Mutex(name=f"tag-{re.sub('[^a-z0-9]+', '-', settings.image)}")]),
-    )
-
-
 def conclude(settings: Settings) -> Container:
     """Reports the end, as the exit handler; it never fails, for that would turn a green run red.
 
@@ -271,7 +194,7 @@ def conclude(settings: Settings) -> Container:
         settings,
         "conclude",
         ["sh", "-c", line, "conclude", *arguments],
-        deadline_seconds=_SHORT_SECONDS,
+        deadline_seconds=pods.SHORT_SECONDS,
         retries=False,
         volumes=gate.volumes(settings) if gate.reports(settings) else [],
         mounts=gate.mounts(settings) if gate.reports(settings) else [],
@@ -288,10 +211,3 @@ def _run_command(settings: Settings, shard: str) -> list[str]:
 def _no_gpus() -> m.EnvVar:
     """An image that asks for all GPUs would get them on a GPU node, whatever the pod asked for."""
     return m.EnvVar(name="NVIDIA_VISIBLE_DEVICES", value="void")
-
-
-def _git_token(settings: Settings, variable: str) -> list[m.EnvVar]:
-    if settings.git_secret is None:
-        return []
-    selector = m.SecretKeySelector(name=settings.git_secret, key="token")
-    return [m.EnvVar(name=variable, value_from=m.EnvVarSource(secret_key_ref=selector))]

@@ -58,15 +58,12 @@ class Installation:
         return done
 
 
-def install(
-    cluster: Cluster, folder: Path, name: str, images: Mapping[str, str], git_url: str, **settings: Any
-) -> Installation:
+def install(cluster: Cluster, folder: Path, name: str, images: Mapping[str, str], **settings: Any) -> Installation:
     """Renders the settings into a folder and applies them."""
     values = {
         **SMALL,
         "name": name,
         "namespace": cluster.namespace,
-        "git_url": git_url,
         "repository": f"example/{name}",
         "image": f"{cluster.registry}/{name}",
         "tools_image": images["ci-tools"],

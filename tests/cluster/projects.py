@@ -95,7 +95,7 @@ def project(
         control.mkdir()
         for template in (name, f"{name}-open-gate", f"{name}-close-gate"):
             cluster.argo("delete", "--selector", f"workflows.argoproj.io/workflow-template={template}")
-        installation = install(cluster, tmp_path / name, name, built, git_url, **settings)
+        installation = install(cluster, tmp_path / name, name, built, **{"git_url": git_url, **settings})
         repository = Repository.make(served, f"example/{name}", files)
         return Project(installation, repository, repository.push("pr", {"src/kernel.py": "# faster\n"}, base="main"))
 

@@ -132,12 +132,35 @@ def test_a_pod_without_gpus_sees_none_even_on_a_gpu_node(chain: dict[str, Any], 
 
 
 @BOTH
-def test_infrastructure_is_retried_but_where_a_dockerfile_chooses_the_exit_code_and_at_the_end(
-    chain: dict[str, Any],
-) -> None:
+def test_infrastructure_is_retried_but_at_the_end(chain: dict[str, Any]) -> None:
     for one in chain["spec"]["templates"]:
         pod = "container" in one or "script" in one
-        assert bool(one.get("retryStrategy")) == (pod and one["name"] not in ("build-image", "conclude"))
+        assert bool(one.get("retryStrategy")) == (pod and one["name"] != "conclude")
+
+
+@BOTH
+def test_a_build_is_not_retried_for_its_exit_code_which_a_dockerfile_chooses(chain: dict[str, Any]) -> None:
+    expression = template(chain, "build-image")["retryStrategy"]["expression"]
+    assert "exitCode" not in expression
+    assert "!(lastRetry.message startsWith 'main:')" in expression
+
+
+def test_what_may_read_the_repository_is_beside_the_build_and_never_in_it() -> None:
+    secret = {"name": "git-token", "key": "token"}
+    variable = {"name": "SHARDLIB_GIT_TOKEN", "valueFrom": {"secretKeyRef": secret}}
+    app = {"name": "github", "mountPath": "/github", "readOnly": True}
+    by_app, by_token = (
+        template(make_chain(github_secret="github-app", **own), "build-image")
+        for own in ({}, {"git_secret": "git-token", "submodules": True})
+    )
+    for one, env, mounts in ((by_app, [], [app]), (by_token, [variable], [])):
+        (fetching,) = (init for init in one["initContainers"] if init["name"] == "fetch-source")
+        assert [item for item in fetching["env"] if item["name"] != "HOME"] == env
+        assert [mount for mount in fetching["volumeMounts"] if mount["name"] != "source"] == mounts
+        assert ("--credentials=/github" in fetching["command"]) == bool(mounts)
+        assert ("--submodules" in fetching["command"]) == (one is by_token)
+        assert "env" not in one["container"]
+        assert {mount["name"] for mount in one["container"]["volumeMounts"]} == {"told", "source"}
 
 
 @BOTH
@@ -225,7 +248,9 @@ def test_who_plans_never_collects(chain: dict[str, Any]) -> None:
 
 def test_builds_share_no_layers_unless_asked_to() -> None:
     """The login of one build opens the caches of all: what it puts there would be in another's image."""
-    plain, cached = (template(make_chain(**own), "build-image")["container"]["args"] for own in ({}, {"build_cache": True}))
+    plain, cached = (
+        template(make_chain(**own), "build-image")["container"]["args"] for own in ({}, {"build_cache": True})
+    )
     assert not any("cache" in word for word in plain)
     added = ["--cache=true", "--cache-repo=registry.example.com/ml/training-ci/cache-pr-{{inputs.parameters.pr}}"]
     assert [word for word in cached if word not in plain] == added

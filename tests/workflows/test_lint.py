@@ -244,6 +244,31 @@ def an_executor_without_an_account(chain: Chain) -> None:
     del chain["spec"]["executor"]
 
 
+@mistake("secret")
+def a_secret_that_the_build_could_read(chain: Chain) -> None:
+    source = {"secretKeyRef": {"name": "git-token", "key": "token"}}
+    template(chain, "build-image")["container"]["env"] = [{"name": "GIT_TOKEN", "valueFrom": source}]
+
+
+@mistake("secret")
+def a_secret_that_all_of_which_tests_could_read(chain: Chain) -> None:
+    template(chain, "gpu-tests")["container"]["envFrom"] = [{"secretRef": {"name": "git-token"}}]
+
+
+@mistake("secret")
+def what_fetches_the_source_mounted_in_the_build(chain: Chain) -> None:
+    one = template(chain, "build-image")
+    one["volumes"].append({"name": "git", "secret": {"secretName": "git-token"}})
+    one["container"]["volumeMounts"].append({"name": "git", "mountPath": "/git"})
+
+
+@mistake("secret")
+def a_projected_secret_in_the_tests(chain: Chain) -> None:
+    one = template(chain, "collect-tests")
+    one["volumes"].append({"name": "all", "projected": {"sources": [{"secret": {"name": "git-token"}}]}})
+    one["container"]["volumeMounts"].append({"name": "all", "mountPath": "/all"})
+
+
 @mistake("link")
 def an_output_that_wait_would_follow_a_link_for(chain: Chain) -> None:
     template(chain, "gpu-tests")["outputs"]["parameters"][0]["valueFrom"]["path"] = "/tmp/outputs/summary"
@@ -322,7 +347,7 @@ def test_a_mistake_is_found_by_the_rule_that_is_for_it(rule: str, damage: Callab
 
 def test_every_rule_has_a_mistake() -> None:
     known = {"ancestor", "aggregated", "prefix", "undeclared", "expression", "task", "cycle", "retry", "task-count"}
-    known |= {"literal", "name", "gate", "ending", "token", "link", "display-name", "untrusted", "artifact"}
+    known |= {"literal", "name", "gate", "ending", "token", "secret", "link", "display-name", "untrusted", "artifact"}
     assert {rule for rule, _ in MISTAKES} == known
 
 

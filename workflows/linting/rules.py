@@ -11,7 +11,7 @@ import yaml
 from workflows.linting.document import Document, Finding, Template, texts
 from workflows.linting.expressions import ExpressionError, names
 from workflows.linting.references import references, tasks
-from workflows.linting.tokens import links, tokens
+from workflows.linting.tokens import links, secrets, tokens
 
 MAX_TASKS = 200  # the API server refuses more in one DAG
 TRUSTED_PARAMETERS = frozenset({"pr", "sha", "repo"})  # each matches a strict pattern; all other text of a PR stays out
@@ -209,6 +209,7 @@ RULES: tuple[Callable[[Document], Iterator[Finding]], ...] = (
     gate,
     endings,
     tokens,
+    secrets,
     links,
     display_names,
     untrusted_text,

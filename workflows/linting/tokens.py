@@ -1,4 +1,4 @@
-"""Rules about who may get at a service account's token: never code of a pull request, by no detour."""
+"""Rules about who may get at a token or a Secret: never code of a pull request, by no detour."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflows.linting.document import Document, Finding, Template
+
+_BUILD_LOGIN = "/kaniko/.docker"
 
 
 def tokens(document: Document) -> Iterator[Finding]:
@@ -36,14 +38,27 @@ def _projected(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return (volume.get("projected") or {}).get("sources") or []
 
 
-def links(document: Document) -> Iterator[Finding]:
-    """Yields what Argo's wait container, which has a token, would read through a link that code of a pull request made.
-
-    That code runs in images that are made up at run time, and in Kaniko's.
-    """
+def secrets(document: Document) -> Iterator[Finding]:
+    """Yields Secrets that code of a pull request could read: only a build has one, the login of what it pushes."""
     for template in document.templates:
         main = template.main or {}
-        if "{{" not in str(main.get("image")) and main.get("command") != ["/kaniko/executor"]:
+        if not _runs_foreign_code(main):
+            continue
+        volumes = template.body.get("volumes") or []
+        held = {str(one["name"]) for one in volumes if any("secret" in source for source in (one, *_projected(one)))}
+        read = [str(one["mountPath"]) for one in main.get("volumeMounts") or [] if one["name"] in held]
+        read += [str(one["name"]) for one in main.get("env") or [] if "secretKeyRef" in (one.get("valueFrom") or {})]
+        read += ["envFrom"] if main.get("envFrom") else []
+        for place in read:
+            if place != _BUILD_LOGIN:
+                yield _finding("secret", template, f"{place}: code of the pull request can read it")
+
+
+def links(document: Document) -> Iterator[Finding]:
+    """Yields what Argo's wait container, which has a token, would read through a link that code of a pull request made."""
+    for template in document.templates:
+        main = template.main or {}
+        if not _runs_foreign_code(main):
             continue
         files = {one["mountPath"] for one in main.get("volumeMounts") or [] if one.get("subPath")}
         for name, parameter in template.parameters("outputs").items():
@@ -61,6 +76,11 @@ def links(document: Document) -> Iterator[Finding]:
             yield _finding(
                 "link", template, "archiveLocation.archiveLogs must be false: wait follows a link to the log"
             )
+
+
+def _runs_foreign_code(main: Mapping[str, Any]) -> bool:
+    """Whether it is an image that is made up at run time, or Kaniko's, where a Dockerfile's code runs."""
+    return "{{" in str(main.get("image")) or main.get("command") == ["/kaniko/executor"]
 
 
 def _reads_safe_progress(patch: str, files: set[str]) -> bool:
