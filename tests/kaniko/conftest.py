@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.git_server import serve
 from tests.cluster.kaniko.images import DOCKER, OCI, digest_of
 
 EXECUTOR = Path(__file__).parents[1] / "cluster" / "kaniko" / "executor"
@@ -163,37 +162,13 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail(f"docker-registry does not answer: {log.read_text()}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repository:
-    """A git repository that is served; `commit` commits files and returns the commit's id."""
-
-    folder: Path
-    context: str  # as --context wants it, without a commit
-    variables: dict[str, str]
-
-    def commit(self, files: dict[str, str]) -> str:
-        for name, content in files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        for arguments in (["add", "--all"], ["commit", "--quiet", "--message=change"]):
-            subprocess.run([*_GIT, "-C", self.folder, *arguments], check=True)
-        return self.git("rev-parse", "HEAD")
-
-    def git(self, *arguments: str) -> str:
-        done = subprocess.run([*_GIT, "-C", self.folder, *arguments], check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Iterator[Repository]:
-    folder = tmp_path / "served" / "owner" / "name.git"
-    folder.mkdir(parents=True)
-    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", folder], check=True)
-    with serve(tmp_path / "served", "127.0.0.1", token="let-me-in") as url:
-        _, _, host = url.partition("://")
-        variables = {"GIT_PULL_METHOD": "http", "GIT_TOKEN": "let-me-in"}
-        yield Repository(folder=folder, context=f"git://{host}/owner/name.git", variables=variables)
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Returns the folder, now with these files."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
 
 
 def log_in(folder: Path, registry: Registry, login: str = LOGIN) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.kaniko.images import DOCKER, OCI
-from tests.kaniko.conftest import Execute, Registry, Repository, ended, log_in
+from tests.kaniko.conftest import Execute, Registry, ended, log_in, write
 
 
 @pytest.mark.parametrize("kind", [OCI, DOCKER])
 def test_an_image_is_built_at_a_commit_and_pushed(
-    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path, kind: str
+    registry: Registry, execute: Execute, tmp_path: Path, kind: str
 ) -> None:
     log_in(tmp_path / "docker", registry)
     name = "oci" if kind == OCI else "docker"
@@ -28,70 +28,54 @@ def test_an_image_is_built_at_a_commit_and_pushed(
     LABEL mine=$OTHER
     ENTRYPOINT ["/program"]
     """
-    sha = repository.commit({"Dockerfile": dockerfile, "file": "tested", "tree/leaf": "leaf"})
-    repository.commit({"Dockerfile": "FROM scratch\nNONSENSE later\n"})
-    repository.git("reset", "--quiet", "--hard", sha)  # the later commit is on no branch that a clone gets
-    later = repository.git("rev-parse", "HEAD@{1}")
-    destinations = [f"{registry.host}/{name}:{one}" for one in (sha, "other")]
+    context = write(tmp_path / "context", {"Dockerfile": dockerfile, "file": "tested", "tree/leaf": "leaf"})
+    destinations = [f"{registry.host}/{name}:{one}" for one in ("one", "other")]
     digest_file = tmp_path / "outputs" / "digest"
     done = execute(
-        f"--context={repository.context}#{sha}",
+        f"--context=dir://{context}",
         *(f"--destination={one}" for one in destinations),
         f"--digest-file={digest_file}",
         "--build-arg=WHO=me",
-        "--label=org.example.sha=" + sha,
+        "--label=org.example.sha=abc",
         "--insecure",
         "--insecure-pull",
         "--cache=true",
         f"--cache-repo={registry.host}/{name}/cache",
         "--push-retry=3",
-        **repository.variables,
     )
     ended(done, 0, "Skipping unpacking as no commands require it.", f"Pushed {registry.host}/{name}@sha256:")
-    manifest, config, digest = registry.image(name, sha)
+    manifest, config, digest = registry.image(name, "one")
     assert digest_file.read_text() == digest == registry.image(name, "other")[2]
     assert manifest["mediaType"] == kind
     own = config["config"]
     assert own["Env"] == ["PATH=/usr/bin:/bin", "LEVEL=base and me", "OTHER=me"]
     assert (own["WorkingDir"], own["User"], own["Entrypoint"]) == ("/base/sub", "7:8", ["/program"])
-    assert own["Labels"] == {"mine": "me", "org.example.sha": sha}
+    assert own["Labels"] == {"mine": "me", "org.example.sha": "abc"}
     assert "Cmd" not in own  # the base's arguments, for another program
-    files = registry.files(name, sha)
+    files = registry.files(name, "one")
     assert sorted(files) == ["base/file", "base/sub", "base/sub/file", "there/leaf"]
     assert [(files[one].uid, files[one].gid) for one in ("base/sub/file", "there/leaf")] == [(5, 0), (7, 8)]
     assert files["base/sub"].isdir()
     mounted = f"/v2/{name}/blobs/uploads/?mount={manifest['layers'][0]['digest'].replace(':', '%3A')}&from={name}-base"
     assert mounted in registry.log.read_text()
-    ended(
-        execute(
-            f"--context={repository.context}#{later}",
-            "--no-push",
-            **repository.variables,
-            KANIKO_DIR=str(tmp_path / "2"),
-        ),
-        1,
-        "unknown instruction: NONSENSE",  # so it did fetch the commit that no branch has
-    )
 
 
-def test_a_stage_may_start_from_another(
-    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
-) -> None:
+def test_a_stage_may_start_from_another(registry: Registry, execute: Execute, tmp_path: Path) -> None:
     log_in(tmp_path / "docker", registry)
-    sha = repository.commit(
+    context = write(
+        tmp_path / "context",
         {
             "one/Other": "FROM scratch AS unused\nCOPY none /\nFROM scratch AS first\nCOPY a /a\nENV X=1\n"
             "FROM first\nCOPY a /b\nCMD echo $X\n",
             "one/a": "a",
-        }
+        },
     )
     done = execute(
-        f"--context={repository.context}#{sha}",
+        f"--context=dir://{context}",
         "--context-sub-path=one",
         "--dockerfile=Other",
         f"--destination={registry.host}/stages",
         f"--insecure-registry={registry.host}",
-        **repository.variables,
     )
     ended(done, 0, "Building stage 'first' [idx: '2', base-idx: '1']")
     _, config, _ = registry.image("stages", "latest")
@@ -101,51 +85,35 @@ def test_a_stage_may_start_from_another(
 
 
 def test_a_login_that_is_missing_or_wrong_fails_before_the_build(
-    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
+    registry: Registry, execute: Execute, tmp_path: Path
 ) -> None:
-    sha = repository.commit({"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})
-    arguments = [f"--context={repository.context}#{sha}", f"--destination={registry.host}/refused", "--insecure"]
-    ended(execute(*arguments, **repository.variables), 1, "checking push permission", "no login for it")
+    context = write(tmp_path / "context", {"Dockerfile": "FROM scratch\nCOPY Dockerfile /\n"})
+    arguments = [f"--context=dir://{context}", f"--destination={registry.host}/refused", "--insecure"]
+    ended(execute(*arguments), 1, "checking push permission", "no login for it")
     log_in(tmp_path / "docker", registry, "build:wrong")
-    again = execute(*arguments, **repository.variables, KANIKO_DIR=str(tmp_path / "2"))
+    again = execute(*arguments, KANIKO_DIR=str(tmp_path / "2"))
     ended(again, 1, "checking push permission", "401")
     assert "Building stage" not in again.stderr
 
 
-def test_a_base_that_is_not_there_fails(
-    registry: Registry, repository: Repository, execute: Execute, tmp_path: Path
-) -> None:
+def test_a_base_that_is_not_there_fails(registry: Registry, execute: Execute, tmp_path: Path) -> None:
     log_in(tmp_path / "docker", registry)
-    sha = repository.commit({"Dockerfile": f"FROM {registry.host}/nothing:1\nENV A=1\n"})
-    done = execute(f"--context={repository.context}#{sha}", "--no-push", "--insecure-pull", **repository.variables)
+    context = write(tmp_path / "context", {"Dockerfile": f"FROM {registry.host}/nothing:1\nENV A=1\n"})
+    done = execute(f"--context=dir://{context}", "--no-push", "--insecure-pull")
     ended(done, 1, "error building image", "MANIFEST_UNKNOWN")
 
 
-def test_a_repository_wants_its_token(repository: Repository, execute: Execute) -> None:
-    sha = repository.commit({"Dockerfile": "FROM scratch\nENV A=1\n"})
-    arguments = [f"--context={repository.context}#{sha}", "--no-push"]
-    ended(execute(*arguments, GIT_PULL_METHOD="http", GIT_TOKEN="other"), 1, "git clone", "could not read Username")
-    by_password = {"GIT_USERNAME": "x-access-token", "GIT_PASSWORD": "let-me-in"}
-    ended(execute(*arguments, GIT_PULL_METHOD="http", **by_password), 0)
-
-
-def test_https_is_the_pull_method_unless_told_otherwise(repository: Repository, execute: Execute) -> None:
-    done = execute(f"--context={repository.context}", "--no-push", GIT_TOKEN="let-me-in")
-    ended(done, 1, "git clone", "https://127.0.0.1")
-
-
-def test_a_branch_and_a_folder_are_contexts_too(repository: Repository, execute: Execute, tmp_path: Path) -> None:
-    repository.commit({"Dockerfile": "FROM scratch\nENV A=1\n"})
-    repository.git("branch", "other")
-    repository.commit({"Dockerfile": "FROM scratch\nNONSENSE A\n"})
-    ended(execute(f"--context={repository.context}#refs/heads/other", "--no-push", **repository.variables), 0)
-    main = execute(
-        f"--context={repository.context}#main", "--no-push", **repository.variables, KANIKO_DIR=str(tmp_path / "2")
-    )
-    ended(main, 1, "dockerfile parse error on line 2: unknown instruction: NONSENSE")
-    ended(execute(f"--context=dir://{repository.folder}", "--no-push"), 1, "NONSENSE")
-    ended(execute("--context=s3://bucket/x", "--no-push"), 1, "the stand-in does not implement it")
-    ended(execute("--context=nfs://x", "--no-push"), 1, "unknown build context prefix provided")
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ("git://127.0.0.1/owner/name.git", "the stand-in does not implement it"),
+        ("s3://bucket/x", "the stand-in does not implement it"),
+        ("nfs://x", "unknown build context prefix provided"),
+        ("dir:///there/is/none", "no such file or directory"),
+    ],
+)
+def test_a_context_is_a_folder(execute: Execute, context: str, message: str) -> None:
+    ended(execute(f"--context={context}", "--no-push"), 1, message)
 
 
 @pytest.mark.parametrize(

@@ -3,4 +3,4 @@ ARG PYTHON_IMAGE
 FROM ${PYTHON_IMAGE}
 COPY kaniko /kaniko
 # The marker by which the stand-in knows that the file system is its own.
-RUN apt-get update && apt-get install --yes --no-install-recommends git && touch /kaniko/.in-image
+RUN touch /kaniko/.in-image

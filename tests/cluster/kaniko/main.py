@@ -1,10 +1,9 @@
 """Kaniko's executor for the tests: the same command line, the same results, a part of its abilities.
 
 Real Kaniko builds in production; where it cannot be had, this program takes its place in an image: the folder is copied to
-/kaniko, and `/kaniko/executor` starts it (Python 3.11 or newer and git, as root; the file /kaniko/.in-image marks the
-image). It fetches the same contexts with the same variables, reads logins from DOCKER_CONFIG, and runs RUN lines in its own
-root file system, so that a Dockerfile can read whatever the pod can. A command's exit code is passed on; all else that
-goes wrong is 1.
+/kaniko, and `/kaniko/executor` starts it (Python 3.11 or newer, as root; the file /kaniko/.in-image marks the image). It
+reads logins from DOCKER_CONFIG, and runs RUN lines in its own root file system, so that a Dockerfile can read whatever the
+pod can. A command's exit code is passed on; all else that goes wrong is 1.
 
 Where it differs: nothing is cached (--cache, --cache-repo and their kin are accepted, their rules checked, and that is all);
 pushes and pulls are tried once; COPY from the context does not unpack the base; there is no .dockerignore; flags.py,
@@ -90,7 +89,7 @@ def _build_and_push(options: flags.Options, environment: Mapping[str, str], log:
     work = Path(environment.get("KANIKO_DIR", _KANIKO))
     destinations = [Reference.parse(one) for one in options.destinations]
     registries = _Registries(options, registry.logins(Path(environment.get("DOCKER_CONFIG", f"{_KANIKO}/.docker"))))
-    folder = context.find(options.context, options.context_sub_path, work, environment)
+    folder = context.find(options.context, options.context_sub_path)
     file = dockerfile.parse(_dockerfile(options, folder).read_text(encoding="utf-8"))
     for one in destinations if options.check_push else ():
         try:
