@@ -6,7 +6,9 @@ are its author's claim:
 
 - check suites, made when GitHub first sees a commit; but a commit that comes back (A, B, label, A again) has old ones;
 - the pull request's events, which tell of force pushes, deletions, reopening; but not of a push that only goes forward;
-- the repository's activity, which tells of every move of a branch; but old Enterprise Servers have none.
+- the repository's activity, which tells of every move of a branch; but old Enterprise Servers have none. There a push that
+  goes forward to a commit that GitHub has seen before stays unseen, so no fork is let in: in the repository itself, whoever
+  may push may put the label, too.
 
 Times have whole seconds: what happened in the same second is closed.
 """
@@ -183,7 +185,8 @@ def _of_suites(put: Event, suites: tuple[datetime, ...], again: str) -> Iterator
 
 def _of_moves(question: Question, put: Event, facts: Facts, again: str) -> Iterator[str]:
     if facts.moves is None:
-        if facts.enterprise is None:
+        own = (facts.pull.head_repository or "").lower() == question.repository.lower()
+        if facts.enterprise is None or not own:
             yield (
                 "GitHub does not tell how the head's branch moved; give the credentials the permission contents: read "
                 "on the head's repository"
