@@ -3,6 +3,9 @@
 A required check is always concluded, and only a proven run, or one that nothing had to run for, is a success. Which
 workflow a check run belongs to is its `external_id`, the workflow's uid; which of two is newer is `started_at`, when the
 workflow was created.
+
+Anybody can open another pull request of the same commit, and its workflow reports on that commit, too. So what a workflow
+says of itself *before* a gate let it pass, or without one, never takes the place of what another said behind its gate.
 """
 
 from __future__ import annotations
@@ -46,6 +49,11 @@ class Check:
     annotations: tuple[Annotation, ...] = ()
     unreported: bool = False
 
+    @property
+    def behind_gate(self) -> bool:
+        """Whether only a workflow that a gate let pass says so."""
+        return _behind_gate(self.conclusion, self.title, unreported=self.unreported)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -84,9 +92,23 @@ class Shown:
         """The workflow that wrote it."""
         return self.external_id.removesuffix(_UNREPORTED)
 
-    def newer_than(self, subject: Subject) -> bool:
-        """Whether a newer workflow wrote it; of two of the same second the uid decides, so that all agree."""
-        return self.uid != subject.uid and (self.started, self.uid) > (subject.started, subject.uid)
+    @property
+    def behind_gate(self) -> bool:
+        """Whether only a workflow that a gate let pass says so; what is no workflow's of ours is not."""
+        ours = self.external_id not in ("", f"{self.uid}{_UNREPORTED}")
+        return _behind_gate(self.conclusion, self.title, unreported=not ours)
+
+    def stands(self, subject: Subject, check: Check) -> bool:
+        """Whether it stays, whatever another workflow has to say.
+
+        What was said behind a gate goes before what was not; of two alike the newer workflow's stays, and of two of the
+        same second the uid decides, so that all agree.
+        """
+        if self.uid == subject.uid:
+            return False
+        if self.behind_gate != check.behind_gate:
+            return self.behind_gate
+        return (self.started, self.uid) > (subject.started, subject.uid)
 
     def says(self, subject: Subject, check: Check) -> bool:
         """Whether it says the same already, so that a repeated step changes nothing."""
@@ -202,6 +224,8 @@ def at_the_end(before: Shown | None, *, uid: str, end: Check | None, succeeded: 
         succeeded: whether the workflow did.
         label: the gate's.
     """
+    if before is not None and before.uid != uid and before.behind_gate:
+        return None  # another workflow's, of the same commit
     if before is None or before.external_id != uid:
         return unreported()
     if before.conclusion == Conclusion.ACTION_REQUIRED:  # it never passed the gate
@@ -252,6 +276,10 @@ def bounded(markdown_text: str) -> str:
         return data.decode("utf-8")
     kept = data[: MAX_SUMMARY_BYTES - len(_CUT)].decode("utf-8", "ignore")
     return (kept.rpartition("\n\n")[0] or kept) + _CUT
+
+
+def _behind_gate(conclusion: str | None, title: str, *, unreported: bool) -> bool:
+    return conclusion != Conclusion.ACTION_REQUIRED and not unreported and title != not_needed().title
 
 
 def _output(check: Check) -> dict[str, Any]:

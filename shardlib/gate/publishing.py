@@ -1,4 +1,4 @@
-"""Writes checks to GitHub: one check run for a commit and a name is shown, and the newest workflow's report stands.
+"""Writes checks to GitHub: one check run for a commit and a name is shown, and `checks` says whose report stands.
 
 An open check run is updated. One that is completed is left as it is, since GitHub takes no way back and never removes an
 annotation, and a new one of the same name comes into its place. Nothing here is atomic: two workflows of one commit that
@@ -64,7 +64,7 @@ def shown(github: GitHub, subject: Subject, *, app_id: str | None = None) -> Sho
 
 
 def publish(github: GitHub, subject: Subject, check: Check, before: Shown | None) -> str:
-    """Lets GitHub show the check, unless a newer workflow's is there; returns what was done, in one line.
+    """Lets GitHub show the check, unless another workflow's stands (`Shown.stands`); returns what was done, in one line.
 
     Args:
         github: the client.
@@ -77,8 +77,8 @@ def publish(github: GitHub, subject: Subject, check: Check, before: Shown | None
         InfrastructureError: it is down.
     """
     told = f"check {subject.name} of {subject.sha[:12]}"
-    if before is not None and before.newer_than(subject):
-        return f"{told}: left as it is: a newer workflow reports on this commit"
+    if before is not None and before.stands(subject, check):
+        return f"{told}: left as it is: what workflow {before.uid} reports on this commit stands"
     if before is not None and before.says(subject, check):
         return f"{told}: says so already: {check.title}"
     path = f"/repos/{subject.repository}/check-runs"

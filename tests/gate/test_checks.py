@@ -159,9 +159,10 @@ def test_a_verdict_counts_only_where_the_gate_said_that_it_runs(
 ) -> None:
     there = None if before is None else existing(SUBJECT, before)
     assert checks.at_the_end(there, uid="uid-1", end=end, succeeded=succeeded, label="l") == expected
-    if there is not None:  # and another workflow's report is none
+    if there is not None:  # and another workflow's report is none, but stays if its gate let it pass
         other = replace(there, external_id="uid-9")
-        assert checks.at_the_end(other, uid="uid-1", end=end, succeeded=succeeded, label="l") == checks.unreported()
+        stays = None if other.behind_gate else checks.unreported()
+        assert checks.at_the_end(other, uid="uid-1", end=end, succeeded=succeeded, label="l") == stays
 
 
 _STATES = st.sampled_from([checks.not_needed(), checks.waiting("l"), checks.refused("r"), checks.running(), GREEN, RED])
@@ -170,18 +171,45 @@ _SUBJECTS = st.tuples(st.integers(0, 2), st.sampled_from("abc")).map(
 )
 
 
-@given(st.lists(st.tuples(_SUBJECTS, _STATES), min_size=1, max_size=12))
-def test_in_whatever_order_reports_come_the_newest_workflows_last_one_stands(said: list[tuple[Subject, Check]]) -> None:
-    said = [(replace(subject, uid=f"{subject.uid}{subject.started.second}"), check) for subject, check in said]
-    fake = _Recorder()
+_SAID = st.lists(st.tuples(_SUBJECTS, _STATES), min_size=1, max_size=12).map(
+    lambda said: [(replace(subject, uid=f"{subject.uid}{subject.started.second}"), check) for subject, check in said]
+)
+
+
+def shown_after(said: list[tuple[Subject, Check]]) -> list[Shown]:
+    """What is shown after each report."""
+    fake, found = _Recorder(), []
     for subject, check in said:
-        before = fake.newest()
-        publish(fake, subject, check, before)  # type: ignore[arg-type]
+        publish(fake, subject, check, fake.newest())  # type: ignore[arg-type]
+        shows = fake.newest()
+        assert shows is not None
+        found.append(shows)
+    return found
+
+
+@given(_SAID, st.booleans())
+def test_of_reports_alike_the_newest_workflows_last_one_stands_in_whatever_order_they_come(
+    said: list[tuple[Subject, Check]], behind_gate: bool
+) -> None:
+    said = [(subject, check) for subject, check in said if check.behind_gate is behind_gate]
+    if not said:
+        return
     newest = max((subject.started, subject.uid) for subject, _ in said)
     last = [check for subject, check in said if (subject.started, subject.uid) == newest][-1]
-    shows = fake.newest()
-    assert shows is not None
+    shows = shown_after(said)[-1]
     assert (shows.uid, shows.title, shows.conclusion) == (newest[1], last.title, last.conclusion)
+
+
+@given(_SAID)
+def test_what_was_said_behind_a_gate_is_only_replaced_by_its_own_workflow_or_from_behind_another(
+    said: list[tuple[Subject, Check]],
+) -> None:
+    shows = shown_after(said)
+    for before, after, (subject, check) in zip(shows, shows[1:], said[1:], strict=False):
+        if before.behind_gate and before.uid != subject.uid and not check.behind_gate:
+            assert after == before
+        if not before.behind_gate and check.behind_gate:
+            assert (after.uid, after.title) == (subject.uid, check.title)
 
 
 class _Recorder:
@@ -239,14 +267,28 @@ def test_the_same_title_with_another_report_is_news(server: GitHubServer, github
 def test_an_older_workflows_late_end_leaves_a_newer_ones_check_alone(server: GitHubServer, github: GitHub) -> None:
     say(github, checks.running(), OLDER)
     say(github, GREEN)
-    assert "a newer workflow reports" in say(github, RED, OLDER)
+    assert "what workflow uid-1 reports on this commit stands" in say(github, RED, OLDER)
     assert [(run["external_id"], run["conclusion"]) for run in runs(server)] == [("uid-1", "success")]
 
 
 def test_a_newer_workflow_takes_over_an_open_check(server: GitHubServer, github: GitHub) -> None:
     say(github, checks.running(), OLDER)
-    say(github, checks.waiting("l"))
-    assert [(run["external_id"], run["conclusion"]) for run in runs(server)] == [("uid-1", "action_required")]
+    say(github, checks.running())
+    assert [(run["external_id"], run["conclusion"]) for run in runs(server)] == [("uid-1", None)]
+
+
+@pytest.mark.parametrize("verdict", [checks.running(), GREEN, RED])
+def test_another_pull_request_of_the_same_commit_takes_no_verdict_away(
+    server: GitHubServer, github: GitHub, verdict: Check
+) -> None:
+    say(github, checks.waiting("l"), OLDER)
+    say(github, checks.waiting("l"))  # somebody's copy
+    say(github, checks.running(), OLDER)  # whose workflow is the older one, and let pass
+    say(github, verdict, OLDER)
+    for check in (checks.waiting("l"), checks.refused("r"), checks.expired("l"), checks.unreported()):
+        assert "what workflow uid-0 reports on this commit stands" in say(github, check)
+    assert runs(server)[-1]["conclusion"] == (verdict.conclusion and verdict.conclusion.value)
+    assert runs(server)[-1]["external_id"] == "uid-0"
 
 
 def test_120_annotations_take_three_requests_after_the_conclusion(server: GitHubServer, github: GitHub) -> None:

@@ -18,7 +18,7 @@ from shardlib.gate.checks import Check, Conclusion, Shown, Subject
 from shardlib.gate.github import connect
 from shardlib.gate.publishing import publish, shown
 from shardlib.gate.runs import Phase, Run
-from shardlib.gate.sweeping import left_open, newest
+from shardlib.gate.sweeping import by_commit, left_open
 from tests.gate import github_checks
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
 from tests.gate.github_server import GitHubServer
@@ -62,16 +62,25 @@ def test_an_open_check_is_concluded_as_its_workflow_ended(
 
 
 @pytest.mark.parametrize("conclusion", Conclusion)
-@pytest.mark.parametrize("uid", ["uid-1", "another"])
+@pytest.mark.parametrize("uid", ["uid-1", "another", "uid-1:unreported"])
 def test_a_concluded_check_stays(conclusion: Conclusion, uid: str) -> None:
     assert left_open(a_run(), a_check(uid, conclusion)) is None
 
 
+@pytest.mark.parametrize("uid", ["uid-1", "another", "uid-1:unreported"])
+@pytest.mark.parametrize("conclusion", Conclusion)
+def test_only_its_own_failure_is_mended_when_a_retry_was_green(conclusion: Conclusion, uid: str) -> None:
+    mended = uid == "uid-1" and conclusion in (Conclusion.FAILURE, Conclusion.CANCELLED)
+    expected = checks.passed_unseen() if mended else None
+    assert left_open(a_run(phase=Phase.SUCCEEDED), a_check(uid, conclusion)) == expected
+
+
 @given(st.permutations([a_run(uid, after=at) for uid, at in (("a", 0), ("b", 5), ("c", 5), ("d", 3))]))
-def test_of_a_commit_only_the_newest_run_counts_in_whatever_order_they_are_listed(runs: list[Run]) -> None:
+def test_the_runs_of_a_commit_are_ordered_by_age_however_they_are_listed(runs: list[Run]) -> None:
     other = a_run("z", sha=sha("other"))
-    assert [run.uid for run in newest([*runs, other])] in (["c", "z"], ["z", "c"])
-    assert [run.uid for run in newest([replace(run, repository=REPOSITORY.upper()) for run in runs] + runs)] == ["c"]
+    named = [replace(run, repository=REPOSITORY.upper()) for run in runs[:2]]
+    found = [[run.uid for run in group] for group in by_commit([*named, other, *runs[2:]])]
+    assert sorted(found) == [["a", "d", "b", "c"], ["z"]]
 
 
 @pytest.fixture
