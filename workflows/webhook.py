@@ -80,6 +80,7 @@ def sweep(settings: Settings) -> Object:
     own = [*_where(settings), f"--label={settings.label}"]
     commands = {"follow": ["open-gate", "--lately", f"--repository={settings.repository}", *own]}
     if gate.reports(settings):
+        commands["follow"].append(f"--check-name={settings.check_name}")
         commands["write-checks"] = ["sweep", f"--check-name={settings.check_name}", *own]
     tasks: list[Task | m.DAGTask] = [Task(name=name, template=name) for name in commands]
     containers = [_container(settings, name, command) for name, command in commands.items()]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 from shardlib.errors import Exit, GateError, UsageError
 from shardlib.gate import names
 from shardlib.gate.argo import TOKEN_FILE, ArgoServer, server_address
 from shardlib.gate.bursts import take_over
-from shardlib.gate.github import connect
+from shardlib.gate.github import GitHub, connect
+from shardlib.gate.publishing import app_id, is_reported
 from shardlib.gate.steering import Steering, lately_changed
 
 DEFAULT_LABEL = "run-gpu-tests"
@@ -38,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--credentials", type=Path, required=True, metavar="DIR", help="a mounted Secret: of a GitHub App, or a token"
+    )
+    parser.add_argument(
+        "--check-name",
+        metavar="NAME",
+        help="with --lately: a head that has this check had its run, and gets no other; without, none gets one",
     )
     parser.add_argument("--label", default=DEFAULT_LABEL, metavar="LABEL", help=f"default: {DEFAULT_LABEL}")
     add_argo(parser)
@@ -85,6 +92,7 @@ def main(args: argparse.Namespace) -> int:
             label=args.label,
             say=_say,
             waits=not args.lately,
+            had_run=partial(_had_run, args, github),
         )
         try:
             one.settle()
@@ -94,6 +102,12 @@ def main(args: argparse.Namespace) -> int:
             refused += 1
             _say(f"pull request {pr}: {err}")
     return Exit.RED if refused else Exit.GREEN
+
+
+def _had_run(args: argparse.Namespace, github: GitHub, sha: str) -> bool:
+    if args.check_name is None:  # nothing tells, and a run of nobody's wish may take all GPUs
+        return True
+    return is_reported(github, args.repository, sha, args.check_name, app_id=app_id(args.credentials))
 
 
 def argo_of(args: argparse.Namespace) -> ArgoServer:

@@ -36,16 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--created", default="", metavar="TIME", help="with --ledger: Argo's {{workflow.creationTimestamp}}"
     )
-    parser.add_argument("--parameters", type=Path, metavar="DIR", help="write tagged (true or false)")
+    parser.add_argument("--parameters", type=Path, metavar="DIR", help="write tagged: true, false (it waits for the merge), or overtaken (by a newer run)")
 
 
 def main(args: argparse.Namespace) -> int:
     """Copies and tags, unless that waits for a merge or a newer run did so; returns 0 either way."""
-    wanted = (not args.if_merged or _merged(args)) and not (args.ledger and _is_overtaken(args))
-    if wanted:
+    tagged = "true"
+    if args.if_merged and not _merged(args):
+        tagged = "false"
+    elif args.ledger and _is_overtaken(args):
+        tagged = "overtaken"
+    else:
         _tag(args)
     if args.parameters:
-        write_parameters(args.parameters, {"tagged": "true" if wanted else "false"})
+        write_parameters(args.parameters, {"tagged": tagged})
     return Exit.GREEN
 
 

@@ -154,11 +154,15 @@ def follow(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> list[Ac
 def must_wait(pull: PullState, runs: Sequence[StagedRun], *, label: str) -> bool:
     """Whether something may be to do for the head's run that cannot be done yet: it must reach the gate, pass it, or end.
 
-    A run that verify-gate is about to refuse for what was so a moment ago would be left red, with the label on.
+    A run that verify-gate is about to refuse for what was so a moment ago would be left red, with the label on. One whose
+    check let GitHub merge at once is still ending, and only then says whether its tag waits.
     """
     current = _current(pull.head, runs)
-    wanted = pull.open and label in pull.labels
-    return wanted and current is not None and current.stage in _PASSING
+    if current is None:
+        return False
+    if pull.merged:
+        return current.stage is Stage.DONE and not current.run.phase.finished
+    return pull.open and label in pull.labels and current.stage in _PASSING
 
 
 def ended_since(pull: PullState, runs: Sequence[StagedRun]) -> list[str]:

@@ -7,7 +7,7 @@ write in the same moment may both be shown for a while; whichever check run has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -57,10 +57,13 @@ def shown(github: GitHub, subject: Subject, *, app_id: str | None = None) -> Sho
         GateError: GitHub refuses, or its answer is malformed.
         InfrastructureError: it is down.
     """
-    path = f"/repos/{subject.repository}/commits/{subject.sha}/check-runs"
-    query = {"check_name": subject.name, "filter": "all", **({"app_id": app_id} if app_id else {})}
-    items = github.pages(path, items="check_runs", most=MAX_CHECK_RUNS, **query)
-    return max((_read(item, path) for item in items), key=lambda one: one.id, default=None)
+    found = _all(github, subject.repository, subject.sha, subject.name, app_id)
+    return max(found, key=lambda one: one.id, default=None)
+
+
+def is_reported(github: GitHub, repository: str, sha: str, name: str, *, app_id: str | None = None) -> bool:
+    """Returns whether any workflow of ours has ever reported on a commit; arguments and errors as in `shown`."""
+    return any(one.uid for one in _all(github, repository, sha, name, app_id))
 
 
 def publish(github: GitHub, subject: Subject, check: Check, before: Shown | None) -> str:
@@ -95,6 +98,12 @@ def publish(github: GitHub, subject: Subject, check: Check, before: Shown | None
     except GateError as err:
         return f"{told}: {check.title}; not all annotations: {err}"
     return f"{told}: {check.title}"
+
+
+def _all(github: GitHub, repository: str, sha: str, name: str, app_id: str | None) -> Iterator[Shown]:
+    path = f"/repos/{repository}/commits/{sha}/check-runs"
+    query = {"check_name": name, "filter": "all", **({"app_id": app_id} if app_id else {})}
+    return (_read(item, path) for item in github.pages(path, items="check_runs", most=MAX_CHECK_RUNS, **query))
 
 
 def _read(value: object, where: str) -> Shown:

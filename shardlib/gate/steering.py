@@ -44,7 +44,8 @@ class Getter(Protocol):
 class Steering:
     """One pull request and the template whose runs follow it.
 
-    `say` takes one line for each thing done. Without `waits` what cannot be done yet is left to the next look.
+    `say` takes one line for each thing done. Without `waits` what cannot be done yet is left to the next look, and a head
+    that `had_run` gets no other one: its run was removed, since nobody delivered that anything is wanted.
     """
 
     github: Getter
@@ -57,6 +58,7 @@ class Steering:
     sleep: Callable[[float], None] = time.sleep
     patience_seconds: float = PATIENCE_SECONDS
     waits: bool = True
+    had_run: Callable[[str], bool] = lambda sha: False
 
     def settle(self) -> None:
         """Acts until the runs fit; of what is told to a run only a look shows whether it came to pass.
@@ -72,7 +74,7 @@ class Steering:
             if not self.waits:  # nobody delivered that anything changed, so something must have
                 tried |= {RetryGate(name=name) for name in ended_since(pull, runs)}
             # A run that verify-gate refuses is soon back where it was: to start it once more is for the next label.
-            actions = [one for one in follow(pull, runs, label=self.label) if one not in tried]
+            actions = [one for one in follow(pull, runs, label=self.label) if one not in tried and not self._had(one)]
             if not actions and not (self.waits and must_wait(pull, runs, label=self.label)):
                 if rested or not self.waits:
                     self.say(_told(pull, runs, self.label))
@@ -92,6 +94,9 @@ class Steering:
                 raise InfrastructureError(f"pull request {self.pr}: {why}; the next look goes on from there")
             self.sleep(pause)
             left, pause = left - pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _had(self, action: Action) -> bool:
+        return not self.waits and isinstance(action, Submit) and self.had_run(action.sha)
 
     def _look(self) -> tuple[PullState, list[StagedRun]]:
         path = f"/repos/{self.repository}/pulls/{self.pr}"
@@ -126,10 +131,11 @@ class Steering:
 def lately_changed(github: Getter, repository: str, runs: Iterable[Run]) -> list[str]:
     """Returns the numbers of pull requests for which a delivery may have been lost, each once.
 
-    Those with a run under way, and the open ones that changed last; GitHub does not repeat a delivery that failed.
+    Those with a run under way, and those that changed last, of which a merged one may still have to be tagged; GitHub does
+    not repeat a delivery that failed.
     """
     path = f"/repos/{repository}/pulls"
-    body = github.get(path, state="open", sort="updated", direction="desc", per_page=LATELY)
+    body = github.get(path, state="all", sort="updated", direction="desc", per_page=LATELY)
     if not isinstance(body, list):
         raise GateError(f"{path}: {short(body)}, expected a list; is it GitHub's API?")
     found = [str(Fields(pull, path, GateError).integer("number", 1, 10**9)) for pull in body]

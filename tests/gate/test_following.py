@@ -104,7 +104,18 @@ def test_one_waits_for_a_run_on_its_way_to_the_gate_through_it_or_to_its_end_and
     assert must_wait(pull(LABEL), [run("x", stage)], label=LABEL) == expected
     assert not must_wait(pull(), [run("x", stage)], label=LABEL)
     assert not must_wait(pull(LABEL, open=False), [run("x", stage)], label=LABEL)
+    assert not must_wait(pull(LABEL), [], label=LABEL)
     assert not must_wait(pull(LABEL, head=B), [run("x", stage)], label=LABEL)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.SUCCEEDED])
+def test_a_run_that_is_ending_is_waited_for_when_its_head_is_merged(stage: Stage, phase: Phase) -> None:
+    """It may have let GitHub merge by its check, which it writes before its end."""
+    one = run("x", stage)
+    one = dataclasses.replace(one, run=dataclasses.replace(one.run, phase=phase))
+    expected = stage is Stage.DONE and phase is Phase.RUNNING
+    assert must_wait(pull(open=False, merged=True), [one], label=LABEL) == expected
 
 
 def test_of_two_runs_of_a_head_the_one_that_came_further_stays() -> None:

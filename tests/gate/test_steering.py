@@ -14,6 +14,7 @@ from shardlib.gate.argo import ArgoServer
 from shardlib.gate.bursts import take_over
 from shardlib.gate.github import connect
 from shardlib.gate.steering import Steering
+from tests.gate import github_checks
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
 from tests.gate.github_server import USER_TOKEN, GitHubServer
 
@@ -326,7 +327,7 @@ def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
     world.argo.workflows.add("late", pr=str(closed.number), sha=closed.head_sha, repo="org/training")
     world.github.state.close(closed.number)
     world.github.state.label(1)
-    command = argv(world, tmp_path, "open-gate", "--lately")
+    command = argv(world, tmp_path, "open-gate", "--lately", "--check-name=gpu-tests")
     assert main(command) == 0
     names = {f"gpu-ci-{pull.number}-{pull.head_sha[:12]}" for pull in (world.pull, other)}
     assert world.calls[0] == "stop late"
@@ -340,6 +341,37 @@ def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
         f"pull request {other.number}: /repos/org/training/pulls/{other.number}: 'state' is missing"
         in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_sweep_gives_a_head_whose_run_was_removed_no_other(
+    world: World, tmp_path: Path, reported: bool, named: bool
+) -> None:
+    if reported:
+        run = {"name": "gpu-tests", "head_sha": world.pull.head_sha, "external_id": "uid-1", "status": "in_progress"}
+        github_checks.create(world.github.state, run, "app")
+    assert main(argv(world, tmp_path, "open-gate", "--lately", *(["--check-name=gpu-tests"] if named else []))) == 0
+    assert world.calls == ([f"submit {world.name}"] if named and not reported else [])
+    world.look()  # a delivery
+    assert world.calls == [f"submit {world.name}"]
+
+
+def test_a_sweep_lets_a_merged_head_s_run_tag_whose_delivery_was_lost(world: World, tmp_path: Path) -> None:
+    world.look()
+    world.gate()
+    for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
+        world.argo.workflows.node(world.name, task, "Succeeded")
+    world.argo.workflows.end(world.name, "Succeeded")
+    tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
+    tag["outputs"] = {"parameters": [{"name": "tagged", "value": "overtaken"}]}
+    world.github.state.merge(1)
+    command = argv(world, tmp_path, "open-gate", "--lately")
+    assert main(command) == 0
+    assert world.calls == [f"submit {world.name}"]
+    tag["outputs"]["parameters"][0]["value"] = "false"
+    assert main(command) == 0
+    assert world.calls[1] == f"tag {world.name}"
 
 
 @pytest.mark.parametrize("command", ["open-gate", "close-gate"])
