@@ -39,6 +39,23 @@ class RunFolder:
 
     path: Path
 
+    def begin(self, image: str) -> Path | None:
+        """Makes the folder one for an image; returns where what was found of another image was put, None if nothing was.
+
+        A workflow that starts again before its build gets another image, of which nothing is proved by what ran in the
+        first one. The collection stays: it is newer than the build.
+        """
+        data = safefiles.read_bytes(self.path, ("plan", "image"), limit=MAX_RECORD_BYTES)
+        if data == image.encode("utf-8"):
+            return None
+        found = safefiles.names(self.path, ())
+        aside = ("earlier", str(len(safefiles.names(self.path, ("earlier",))) + 1))
+        left = [name for name in ("shards", "report", "plan") if name in found]  # the plan, with the mark in it, last
+        for name in left:
+            safefiles.move(self.path, (name,), (*aside, name))
+        safefiles.replace(self.path, ("plan", "image"), image.encode("utf-8"))
+        return self.path.joinpath(*aside) if left else None
+
     def write_plan(self, plan: Plan) -> None:
         """Stores the plan; one with the same digest that is there already is success.
 

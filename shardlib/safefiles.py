@@ -121,6 +121,17 @@ def make_open_folder(root: Path, parts: Parts) -> None:
         raise _explain(err, root.joinpath(*parts), "make") from err
 
 
+def move(root: Path, parts: Parts, to: Parts) -> None:
+    """Moves what is there, as it is, to a name that is free, and makes its folder; no link is followed."""
+    try:
+        with _folder(root, parts[:-1]) as folder, _folder(root, to[:-1], make=True) as target:
+            os.rename(parts[-1], to[-1], src_dir_fd=folder, dst_dir_fd=target)
+            os.fsync(target)
+            os.fsync(folder)
+    except OSError as err:
+        raise _explain(err, root.joinpath(*parts), "move") from err
+
+
 def open_append(root: Path, parts: Parts) -> int:
     """Returns the descriptor of a new file to which every write appends; RunFolderError if the name exists."""
     path = root.joinpath(*parts)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlib import runfolder
+from shardlib import runfolder, safefiles
 from shardlib.errors import InfrastructureError, PlanError, RunFolderError
 from shardlib.runfolder import RunFolder, ShardFolder
 from tests.runs import attempt_body, finish, make_plan, result_body
@@ -37,6 +37,43 @@ def test_another_plan_is_refused_once_a_shard_has_started(tmp_path: Path) -> Non
     with pytest.raises(RunFolderError, match="another plan"):
         folder.write_plan(make_plan(OTHER))
     assert folder.read_plan() == plan
+
+
+def test_for_another_image_everything_begins_anew_and_nothing_is_thrown_away(tmp_path: Path) -> None:
+    folder, plan = RunFolder(tmp_path / "run"), make_plan()
+    assert folder.begin("ci@sha256:1") is None
+    folder.write_plan(plan)
+    folder.shard("02").start_attempt(attempt_body(plan, "02"))
+    folder.write_report("run.json", "{}")
+    (folder.path / "collect").mkdir()
+    assert folder.begin("ci@sha256:1") is None
+    assert folder.has_attempts()
+    assert folder.begin("ci@sha256:2") == folder.path / "earlier" / "1"
+    assert safefiles.names(folder.path, ()) == ["collect", "earlier", "plan"]
+    assert RunFolder(folder.path / "earlier" / "1").read_plan() == plan
+    folder.write_plan(make_plan(OTHER))
+    assert not folder.has_attempts()
+    assert folder.begin("ci@sha256:1") == folder.path / "earlier" / "2"
+
+
+def test_what_an_image_left_is_put_aside_also_if_that_was_broken_off(tmp_path: Path) -> None:
+    folder, plan = RunFolder(tmp_path), make_plan()
+    folder.begin("ci@sha256:1")
+    folder.write_plan(plan)
+    folder.shard("02").start_attempt(attempt_body(plan, "02"))
+    safefiles.move(tmp_path, ("shards",), ("earlier", "1", "shards"))
+    assert folder.begin("ci@sha256:2") == tmp_path / "earlier" / "2"
+    assert safefiles.names(tmp_path, ("earlier", "2")) == ["plan"]
+
+
+def test_a_link_in_the_place_of_the_shards_is_moved_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "01").mkdir(parents=True)
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    (folder.path / "shards").symlink_to(tmp_path / "elsewhere")
+    folder.begin("ci@sha256:1")
+    assert (folder.path / "earlier" / "1" / "shards").is_symlink()
+    assert (tmp_path / "elsewhere" / "01").is_dir()
 
 
 def test_a_broken_plan_counts_as_another_one(tmp_path: Path) -> None:

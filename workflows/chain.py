@@ -67,7 +67,7 @@ def main(settings: Settings) -> DAG:
         *_gate(settings),
         _build(settings),
         _task("collect-tests", "build-image.Succeeded", image=image),
-        _task("calculate-shards", "collect-tests.Succeeded"),
+        _task("calculate-shards", "collect-tests.Succeeded", image=image),
         Task(
             name="gpu-tests",
             template="gpu-run",

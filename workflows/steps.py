@@ -78,7 +78,7 @@ def collect_tests(settings: Settings) -> Container:
 def calculate_shards(settings: Settings) -> Script:
     """Plans; its result, all of stdout, is the list that gpu-tests fans out over."""
     options = f"--shards {settings.shards} --gpus {settings.gpus} --max-deadline {settings.shard_deadline_seconds}"
-    options += f" --shard-folders --parameters {pods.OUTPUTS} --fan-out"
+    options += f' --image "$IMAGE" --shard-folders --parameters {pods.OUTPUTS} --fan-out'
     names = ("gpu-shards", "cpu-shards", "cpu-minutes", "cpu-deadline", "prediction")
     like = pods.tools(settings, "calculate-shards", [], deadline_seconds=_LONG_SECONDS)
     return Script(
@@ -88,8 +88,13 @@ def calculate_shards(settings: Settings) -> Script:
         # One fixed line: `$$` and `$(NAME)` would be rewritten in here, and a template in a value would be evaluated.
         # --collected, for if it were missing, plan would collect here, and run what else lies in the folder of collect-tests.
         source=f'exec {" ".join(_SHARDLIB)} plan --run "$RUN" --collected "$RUN/collect/collect.json" {options}',
+        inputs=[Parameter(name="image")],
         outputs=[pods.output(name) for name in names],
-        env=[m.EnvVar(name="HOME", value="/tmp"), m.EnvVar(name="RUN", value=pods.run_folder(settings))],
+        env=[
+            m.EnvVar(name="HOME", value="/tmp"),
+            m.EnvVar(name="RUN", value=pods.run_folder(settings)),
+            m.EnvVar(name="IMAGE", value="{{inputs.parameters.image}}"),
+        ],
         resources=like.resources,
         volumes=like.volumes,
         volume_mounts=like.volume_mounts,

@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--random-seed", type=int, metavar="S", help="pytest-randomly's seed; default: a new one")
     parser.add_argument(
+        "--image",
+        metavar="IMAGE",
+        help="the image under test: what the folder holds of another one is put aside, and everything runs again",
+    )
+    parser.add_argument(
         "--shard-folders", action="store_true", help="make RUN/shards/NAME, for pods that can write nowhere else"
     )
     parser.add_argument(
@@ -87,6 +92,8 @@ def main(args: argparse.Namespace) -> int:
         startup_seconds=args.startup_seconds,
         gpu_hour_price=args.gpu_hour_price,
     )
+    if args.image and (aside := folder.begin(args.image)):
+        print(f"another image than before, {args.image}: what ran in the other one is put aside, {aside}", file=sys.stderr)
     folder.write_plan(plan)
     if args.shard_folders:
         folder.make_shard_folders(shard.name for shard in plan.shards)

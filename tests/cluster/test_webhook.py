@@ -17,6 +17,7 @@ from tests.cluster.gated import Answer, GatedProject, is_live
 from tests.cluster.projects import GatedMaker
 from tests.cluster.registry import digest_of
 from tests.cluster.suites import suite
+from tests.cluster.test_infrastructure import HELD, HOLDS
 from tests.cluster.test_refusals import assert_no_gpu_pod
 from tests.cluster.test_stopping import BUILDS_FOR_EVER
 
@@ -301,6 +302,29 @@ def test_a_run_that_was_terminated_at_its_gate_starts_again_by_the_label(cluster
     made.swept().end("Succeeded")
     passed(run)
     assert len(made.runs()) == 1
+
+
+@chaos
+def test_a_run_that_is_built_again_proves_everything_again(cluster: Cluster, gated: GatedMaker) -> None:
+    files = suite(cluster.registry, "wh-again", held=HOLDS)
+    made = gated("wh-again", files, shards=2, gpus=2)
+    made.tell(made.opened())
+    run = waits(made)
+    made.tell(made.labelled(1))
+    run.wait("in the middle of its tests", lambda _: HELD in run.events("start"))
+    first = passed(run).node("build-image").output("digest")
+    made.tell(made.closed(1))
+    run.end("Failed")
+    (cluster.volume / "control" / made.name / "go").touch()
+    made.tell(made.unlabelled(1))
+    made.tell(made.reopened(1))
+    made.tell(made.labelled(1))
+    workflow = run.wait("green", lambda one: one.phase == "Succeeded")
+    assert workflow.attempts("build-image")[-1].output("digest") != first
+    report = run.report()
+    assert report["verdict"] == "green"
+    assert sum(report["outcomes"].values()) == len(run.events("start"))  # none of them counts from before
+    assert shown(made)[0] == "success"
 
 
 @chaos

@@ -14,11 +14,12 @@ from shardlib import cli
 from shardlib.collecting import document
 from shardlib.collecting.document import Collection
 from shardlib.commands.plan import make_plan
-from shardlib.errors import DurationsError, PlanError, SettingsError, UsageError
+from shardlib.errors import DurationsError, PlanError, RunFolderError, SettingsError, UsageError
 from shardlib.model import CollectedTest, Mode
 from shardlib.plan import Plan, PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
+from tests.runs import attempt_body
 
 RUN = PytestRun(version="9", python="3", rootdir="/r", inifile=None, cwd="/r", args=(), hash_seed="0")
 
@@ -118,6 +119,23 @@ def test_fan_out_alone_is_on_stdout_and_holds_texts_of_integers(
         assert int(shard["deadline"]) > 3 * 40
     assert out.count("\n") == 1
     assert "3 tests" in err
+
+
+def test_another_image_begins_anew_where_another_plan_would_be_refused(
+    tmp_path: Path, collected: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    argv = ["plan", "--run", str(run), "--collected", str(collected)]
+    assert cli.main([*argv, "--shards", "2", "--image", "ci@sha256:1"]) == 0
+    folder = RunFolder(run)
+    folder.shard("01").start_attempt(attempt_body(folder.read_plan(), "01"))
+    assert cli.main([*argv, "--shards", "1", "--image", "ci@sha256:1"]) == RunFolderError.exit_code
+    assert cli.main([*argv, "--shards", "1", "--image", "ci@sha256:2", "--fan-out"]) == 0
+    out, err = capsys.readouterr()
+    assert f"what ran in the other one is put aside, {run / 'earlier' / '1'}" in err
+    assert "put aside" not in out
+    assert not folder.has_attempts()
+    assert [shard.name for shard in stored(run).shards] == ["01", "cpu"]
 
 
 def test_a_suite_of_cpu_tests_alone_fans_out_to_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,7 +203,7 @@ def test_a_digest_that_a_dockerfile_made_up_is_never_evaluated(chain: dict[str, 
         for tag in re.findall(r"\{\{.*?\}\}", json.dumps(template(chain, "main")))
         if "outputs.parameters.digest" in tag
     ]
-    assert len(used) == 4  # collect, gpu, cpu, tag
+    assert len(used) == 5  # collect, plan, gpu, cpu, tag
     for tag in used:
         assert tag.startswith("{{=tasks['build-image'].outputs.parameters.digest matches '^sha256:[0-9a-f]{64}$' ? ")
 
@@ -238,6 +238,19 @@ def test_only_people_with_a_repository_get_artifacts() -> None:
     assert FULL["spec"]["archiveLogs"] is True
     (report,) = template(FULL, "gpu-tests-passed")["outputs"]["artifacts"]
     assert report["optional"] is True
+
+
+@BOTH
+def test_a_plan_is_for_the_image_that_was_built_and_tested(chain: dict[str, Any]) -> None:
+    """A run that starts again before its build gets another one, and what the first one proved must not count for it."""
+    planned, tested = (
+        {one["name"]: one["value"] for one in task(chain, name)["arguments"]["parameters"]}["image"]
+        for name in ("calculate-shards", "gpu-tests")
+    )
+    assert planned == tested
+    script = template(chain, "calculate-shards")["script"]
+    assert {"name": "IMAGE", "value": "{{inputs.parameters.image}}"} in script["env"]
+    assert ' --image "$IMAGE" ' in script["source"]
 
 
 @BOTH

@@ -106,7 +106,7 @@ def test_the_steps_fit_each_other_from_collection_to_the_verdict_and_its_retry(t
     assert done.returncode == 0, done.stderr
     assert set(simulation.state()) == {"collect/collect.json", "collect/durations.json"}
 
-    done = simulation.pod("calculate-shards")
+    done = simulation.pod("calculate-shards", image="x")
     assert done.returncode == 0, done.stderr
     items = json.loads(done.stdout)  # nothing else is on stdout
     counts = (simulation.output("gpu-shards"), simulation.output("cpu-shards"))
@@ -159,11 +159,11 @@ def test_what_makes_the_plan_impossible_ends_before_any_shard(tmp_path: Path) ->
     assert simulation.pod("collect-tests", image="x").returncode == 13  # there is no durations file
     (simulation.checkout / "durations.json").write_text("{")
     assert simulation.pod("collect-tests", image="x").returncode == 0
-    done = simulation.pod("calculate-shards")
+    done = simulation.pod("calculate-shards", image="x")
     assert (done.returncode, done.stdout) == (14, "")
     assert "durations.json" in done.stderr
     (simulation.run / "collect" / "collect.json").write_text('{"schema": "forged"}')
-    assert simulation.pod("calculate-shards").returncode == 15
+    assert simulation.pod("calculate-shards", image="x").returncode == 15
     assert not (simulation.run / "plan").exists()
     assert simulation.pod("gpu-tests-passed").returncode == 16  # no plan is no verdict, and never green
     assert simulation.output("summary").startswith("no verdict: ")
