@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.cluster.cluster import Cluster, Run, Workflow
+from tests.cluster.cluster import Cluster, Run, Workflow, running
 from tests.cluster.projects import Project, ProjectMaker
 from tests.cluster.suites import suite
 
@@ -60,6 +60,18 @@ def test_a_removed_pod_is_replaced_and_goes_on(
     workflow = run.end("Succeeded")
     assert [len(attempts) for shard, attempts in workflow.shards().items() if shard != held] == [1]
     assert_nothing_lost_or_repeated(run, twice={HELD})
+
+
+@chaos
+def test_a_build_whose_pod_is_lost_is_made_again(cluster: Cluster, project: ProjectMaker) -> None:
+    files = suite(cluster.registry, "lost-build")
+    files["Dockerfile"] += "RUN sleep 20\n"
+    run = project("lost-build", files, shards=2, gpus=2).opened(1)
+    (attempt,) = run.wait("building", running("build-image")).attempts("build-image")
+    delete_at_once(cluster, run.pod_name(attempt))
+    workflow = run.end("Succeeded")
+    assert len(workflow.attempts("build-image")) == 2
+    assert_nothing_lost_or_repeated(run)
 
 
 @pytest.mark.alone
