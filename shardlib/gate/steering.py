@@ -22,7 +22,7 @@ from shardlib.gate.following import (
     follow,
     must_wait,
 )
-from shardlib.gate.runs import Run
+from shardlib.gate.runs import Run, run_name
 
 PATIENCE_SECONDS = 240.0
 """How long a run may take to its gate or to its end; later, the next look does it (a guess: a cold pull of an image)."""
@@ -108,7 +108,7 @@ class Steering:
     def _act(self, action: Action) -> str:
         """Returns the server's words if it did not do it, which may well be right by now."""
         if isinstance(action, Submit):
-            name = f"{self.template}-{self.pr}-{action.sha[:12]}"
+            name = run_name(self.template, self.pr, action.sha)
             told = self.argo.submit(self.template, name, {"pr": self.pr, "sha": action.sha, "repo": self.repository})
             what = f"submit {name}"
         elif isinstance(action, Resume):

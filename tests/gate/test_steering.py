@@ -13,6 +13,7 @@ from shardlib.errors import GateError, InfrastructureError
 from shardlib.gate.argo import ArgoServer
 from shardlib.gate.bursts import take_over
 from shardlib.gate.github import connect
+from shardlib.gate.runs import run_name
 from shardlib.gate.steering import Steering
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
 from tests.gate.github_server import USER_TOKEN, GitHubServer
@@ -32,7 +33,7 @@ class World:
 
     @property
     def name(self) -> str:
-        return f"gpu-ci-1-{self.pull.head_sha[:12]}"
+        return run_name("gpu-ci", "1", self.pull.head_sha)
 
     @property
     def calls(self) -> list[str]:
@@ -107,6 +108,14 @@ def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world:
     world.on_sleep = world.gate
     world.look()
     assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
+
+
+def test_two_heads_that_agree_in_as_much_as_can_be_forged_have_a_run_each(world: World) -> None:
+    world.look()
+    old, forged = world.name, world.pull.head_sha[:31].ljust(40, "f")  # 2^62 hashes of 124 bits
+    world.github.state.push("feature", forged)
+    world.look()
+    assert world.calls == [f"submit {old}", f"stop {old}", f"submit {world.name}"]
 
 
 def test_a_sweep_starts_nothing_again_that_nobody_has_wanted_since(
@@ -328,7 +337,7 @@ def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
     world.github.state.label(1)
     command = argv(world, tmp_path, "open-gate", "--lately")
     assert main(command) == 0
-    names = {f"gpu-ci-{pull.number}-{pull.head_sha[:12]}" for pull in (world.pull, other)}
+    names = {run_name("gpu-ci", str(pull.number), pull.head_sha) for pull in (world.pull, other)}
     assert world.calls[0] == "stop late"
     assert set(world.calls[1:]) == {f"submit {name}" for name in names}
     world.argo.workflows.end("late", "Failed")
