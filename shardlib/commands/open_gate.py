@@ -70,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
     pulls = [] if args.lately else [names.check("--pr", args.pr, names.NUMBER)]
     github, argo = connect(args.github_api, args.credentials), argo_of(args)
     if args.lately:
-        pulls = lately_changed(github, repository, argo.runs(template))
+        pulls = lately_changed(github, repository, argo.runs(template, repository=repository))
     refused = 0
     for pr in pulls:
         if args.take_over is not None:

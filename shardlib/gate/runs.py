@@ -55,7 +55,7 @@ class Run:
         uid: the workflow's uid: the name of its run folder, and its check's `external_id`. `argo retry` keeps it.
         pr: its parameter of that name, as submitted: a number.
         sha: likewise: the head's 40 hexadecimal digits.
-        repository: likewise (`repo`): OWNER/NAME.
+        repository: likewise (`repo`): OWNER/NAME; the one that is set up if it was not submitted.
         phase: Argo's `status.phase`.
         started: `metadata.creationTimestamp`, in UTC. Not `status.startedAt`, which a retry sets anew: which of two
             runs is the newer one must never change.

@@ -96,14 +96,15 @@ class Steering:
     def _look(self) -> tuple[PullState, list[StagedRun]]:
         path = f"/repos/{self.repository}/pulls/{self.pr}"
         pull = PullState.read(self.github.get(path), path)
-        runs = []
-        for run in self.argo.runs(self.template):
-            if run.pr != self.pr or run.repository.lower() != self.repository.lower():
-                continue
-            staged = self.argo.staged(run)
-            if staged is not None:  # else it is gone since it was listed
-                runs.append(staged)
-        return pull, runs
+        listed = self.argo.runs(self.template, repository=self.repository)
+        # Argo's list leaves out what it has archived, but not its answer about a name: so the head's run is asked for in
+        # any case. Of other heads' runs only those matter that have not ended, and these are not archived.
+        names = {run_name(self.template, self.pr, pull.head), *(run.name for run in listed if self._is_ours(run))}
+        staged = [self.argo.staged(self.template, name, repository=self.repository) for name in sorted(names)]
+        return pull, [one for one in staged if one is not None and self._is_ours(one.run)]
+
+    def _is_ours(self, run: Run) -> bool:
+        return run.pr == self.pr and run.repository.lower() == self.repository.lower()
 
     def _act(self, action: Action) -> str:
         """Returns the server's words if it did not do it, which may well be right by now."""

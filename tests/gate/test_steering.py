@@ -110,6 +110,38 @@ def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world:
     assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
 
 
+def test_a_label_after_the_deadline_finds_the_run_whether_or_not_argo_archives_it(world: World) -> None:
+    world.look()
+    world.gate()
+    world.argo.workflows.node(world.name, "wait-for-label", "Failed", "Step exceeded its deadline")
+    world.argo.workflows.end(world.name, "Failed")
+    world.argo.workflows.archive(world.name)
+    world.github.state.label(1)
+    world.on_sleep = world.gate
+    world.look()
+    assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
+
+
+def test_a_run_that_only_the_archive_has_is_gone(world: World) -> None:
+    world.look()
+    world.argo.workflows.end(world.name, "Failed")
+    world.argo.workflows.archive(world.name)
+    del world.argo.workflows.items[world.name]
+    world.look()
+    assert world.calls == [f"submit {world.name}"] * 2
+
+
+def test_a_run_that_was_submitted_without_the_template_s_defaults_follows_its_pull_request(world: World) -> None:
+    world.argo.workflows.add(world.name, pr="1", sha=world.pull.head_sha)
+    world.gate()
+    world.github.state.label(1)
+    world.look()
+    assert world.calls == [f"resume {world.name}"]
+    world.github.state.close(1)
+    world.look()
+    assert world.calls[1:] == [f"stop {world.name}"]
+
+
 def test_two_heads_that_agree_in_as_much_as_can_be_forged_have_a_run_each(world: World) -> None:
     world.look()
     old, forged = world.name, world.pull.head_sha[:31].ljust(40, "f")  # 2^62 hashes of 124 bits
@@ -209,7 +241,8 @@ def test_closing_stops_a_run_wherever_it_is_and_reopening_starts_no_second_one(w
     assert world.calls[2:] == []
 
 
-def test_a_merge_lets_a_green_run_tag_once(world: World) -> None:
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_merge_lets_a_green_run_tag_once(world: World, archived: bool) -> None:
     world.look()
     world.gate()
     for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
@@ -217,6 +250,8 @@ def test_a_merge_lets_a_green_run_tag_once(world: World) -> None:
     world.argo.workflows.end(world.name, "Succeeded")
     tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
     tag["outputs"] = {"parameters": [{"name": "tagged", "value": "false"}]}
+    if archived:
+        world.argo.workflows.archive(world.name)
     world.look()
     assert world.calls == [f"submit {world.name}"]
     world.github.state.merge(1)
