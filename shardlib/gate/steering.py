@@ -89,7 +89,7 @@ class Steering:
                     tried.add(RetryGate(name=action.name))
             if left < pause:
                 why = refused[0] if refused else f"{_told(pull, runs, self.label)}, and comes no further"
-                raise InfrastructureError(f"pull request {self.pr}: {why}; the next look goes on from there")
+                raise InfrastructureError(f"{why}; the next look goes on from there")
             self.sleep(pause)
             left, pause = left - pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
 

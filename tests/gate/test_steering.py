@@ -386,6 +386,24 @@ def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
     )
 
 
+def test_a_stuck_pull_request_keeps_no_other_from_the_sweep_which_says_so_at_its_end(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shardlib.commands.open_gate.SWEEP_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.01)
+    pulls = [world.pull, *(world.github.state.open(branch) for branch in ("b", "c", "d"))]
+    stuck = run_name("gpu-ci", str(pulls[2].number), pulls[2].head_sha)
+    world.argo.workflows.add(stuck)  # something else has its name
+    world.github.fault(f"/repos/org/training/pulls/{pulls[1].number}", body=b"{}")
+    assert main(argv(world, tmp_path, "open-gate", "--lately")) == 75
+    out = capsys.readouterr().out
+    assert f"pull request {pulls[2].number}: POST {world.argo.url}" in out
+    assert f"refused: pull requests {pulls[1].number}\nto be looked at again: pull requests {pulls[2].number}\n" in out
+    assert {f"submit {run_name('gpu-ci', str(pull.number), pull.head_sha)}" for pull in (pulls[0], pulls[3])} <= set(
+        world.calls
+    )
+
+
 @pytest.mark.parametrize("command", ["open-gate", "close-gate"])
 def test_the_commands_do_the_same_for_a_pull_request_as_it_is(
     world: World, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
