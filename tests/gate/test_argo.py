@@ -72,6 +72,14 @@ def test_a_list_has_every_workflow_once_however_many_there_are(argo: ArgoStandIn
     assert len(client(argo).runs("gpu-ci", repository=REPOSITORY, ended_since=STARTED)) == len(names)
 
 
+def test_a_look_does_not_read_the_whole_archive(argo: ArgoStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardlib.gate.argo._MAX_BYTES", 1000)
+    for number in range(10):
+        argo.workflows.add(f"run-{number}", **VALUES)
+        argo.workflows.archive(f"run-{number}")
+    assert client(argo).workflows("gpu-ci") == []
+
+
 def test_what_is_archived_is_asked_for_by_its_name_as_long_as_the_cluster_has_it(argo: ArgoStandIn) -> None:
     argo.workflows.add("x", **VALUES)
     argo.workflows.end("x", "Failed")
