@@ -110,7 +110,7 @@ class ArgoServer:
             "metadata": {
                 "name": _checked(name),
                 "namespace": self._namespace,
-                "labels": {"workflows.argoproj.io/workflow-template": template},  # as `argo submit --from` does
+                "labels": {TEMPLATE: template},  # as `argo submit --from` does
             },
             "spec": {"workflowTemplateRef": {"name": template}, "arguments": {"parameters": values}},
         }
