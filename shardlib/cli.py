@@ -42,7 +42,9 @@ _COMMANDS = {
     "verify-gate": _Command(help="ask GitHub whether somebody with write access has approved exactly this commit"),
     "fetch-source": _Command(help="make a checkout of one commit, for the build"),
     "open-gate": _Command(help="make the cluster's runs fit a pull request: submit, resume, retry, stop"),
-    "close-gate": _Command(help="the same, for a pull request that was closed: stop its runs"),
+    "close-gate": _Command(
+        help="make the runs fit a pull request, as open-gate does; if GitHub says it is closed, stop them"
+    ),
     "tag-image": _Command(help="let a tag name an image's digest, which may come from another repository"),
     "conclude": _Command(help="report how a workflow ended, from what the run's folder holds"),
     "check": _Command(help="say on GitHub how far a workflow is with a commit"),

@@ -19,7 +19,7 @@ _COMMANDS = {
     "preflight": "check a cluster for all that the chain needs",
     "submit": "start a run for a pull request",
     "open-gate": "make the runs fit a pull request as it is on GitHub: what the webhook does, for CI",
-    "close-gate": "the same, after a pull request was closed",
+    "close-gate": "make the runs fit a pull request, as open-gate does; if GitHub says it is closed, stop them",
 }
 
 

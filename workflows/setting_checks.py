@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlib.errors import SettingsError
 from shardlib.fields import short
+from shardlib.gate.runs import SHA_DIGITS
 
 if TYPE_CHECKING:
     from workflows.settings import Settings
@@ -20,7 +21,7 @@ _MAX_TEXT = 500  # characters; a guess that no image's name, path or argument is
 _IMAGE = r"[a-z0-9][a-z0-9._:-]*(/[a-z0-9][a-z0-9._-]*)+"  # host, port, path; neither tag nor digest
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-_LOOKED_AT = 63 - len("-close-gate-9999999-abcde")  # what is left of a workflow's name for ours
+_NAMED = 63 - len("-999999999-") - SHA_DIGITS  # what a run's name, and a look's, leaves for ours: Argo takes 63
 _EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have (ARGO_FACTS b)
 
 
@@ -75,8 +76,6 @@ def check_together(settings: Settings, place: Place) -> None:
         raise place.wrong(
             "webhook", True, "gate = true, github_secret and argo_server with it: deliveries need all three"
         )
-    if settings.webhook and len(settings.name) > _LOOKED_AT:
-        raise place.wrong("name", settings.name, f"at most {_LOOKED_AT} characters with webhook = true")
     if settings.tag_when == "merged" and settings.github_secret is None:
         raise place.wrong("tag_when", "merged", "github_secret with it: GitHub knows what is merged")
     held = (settings.registry_secret, settings.tag_secret)
@@ -144,15 +143,21 @@ def _tolerations(key: str, value: Any, place: Place) -> tuple[Mapping[str, Any],
     return tuple(value)
 
 
-_NAME = _text(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", "a name of lower-case letters, digits and '-', at most 42")
+def _name(most: int) -> Check:
+    return _text(
+        rf"[a-z0-9]([a-z0-9-]{{0,{most - 2}}}[a-z0-9])?",
+        f"a name of lower-case letters, digits and '-', at most {most}",
+    )
+
+
 _OBJECT = _text(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", "the name of a Kubernetes object")
 _PINNED = _text(_IMAGE + r"(:[\w.-]+)?(@sha256:[0-9a-f]{64})?", "an image, REGISTRY/PATH@sha256:...")
 _PATH = _text(r"(?!/)(?!.*\.\.)[\w./+-]+", "a path in the repository, without '..'")
 _SECONDS = _integer(60, 90 * _DAY_SECONDS)
 
 CHECKS: Mapping[str, Check] = {
-    "name": _NAME,
-    "namespace": _NAME,
+    "name": _name(_NAMED),
+    "namespace": _name(42),
     "pvc": _OBJECT,
     "artifacts": _flag,
     "image_pull_secrets": _texts("the name of a Secret"),

@@ -19,7 +19,7 @@ class Settings:
     """Every setting; those without a default must be given. Quantities are Kubernetes' (`64Gi`, `500m`)."""
 
     # Where it runs.
-    name: str = "gpu-ci"  # of the WorkflowTemplate and prefix of all that belongs to it
+    name: str = "gpu-ci"  # of the WorkflowTemplate and prefix of all that belongs to it; at most 20 characters
     namespace: str = "gpu-ci"  # must allow SYS_NICE: Pod Security `baseline` does not
     pvc: str = "mnt-ci"  # the claim (ReadWriteMany) behind /mnt/ci; steps share their files there and nowhere else
     artifacts: bool = False  # whether the controller has an artifact repository: without one, an artifact turns red

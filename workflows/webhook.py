@@ -77,8 +77,8 @@ def looks(settings: Settings) -> list[Object]:
 
 def sweep(settings: Settings) -> Object:
     """Returns the CronWorkflow that repairs what was missed: deliveries that were lost, checks that were left open."""
-    own = [*_where(settings), f"--label={settings.label}"]
-    commands = {"follow": ["open-gate", "--lately", f"--repository={settings.repository}", *own]}
+    own = [f"--repository={settings.repository}", *_where(settings), f"--label={settings.label}"]
+    commands = {"follow": ["open-gate", "--lately", *own]}
     if gate.reports(settings):
         commands["follow"].append(f"--check-name={settings.check_name}")
         commands["write-checks"] = ["sweep", f"--check-name={settings.check_name}", *own]

@@ -1,4 +1,4 @@
-"""`shardlib close-gate`: stops the runs of a pull request that is closed; if it is open again by now, they follow that."""
+"""`shardlib close-gate`: makes the runs fit a pull request, as open-gate does: stops them if GitHub says it is closed."""
 
 from __future__ import annotations
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from shardlib.errors import Exit, GateError, UsageError
+from shardlib.errors import Exit, GateError, InfrastructureError, UsageError
 from shardlib.gate import names
 from shardlib.gate.argo import TOKEN_FILE, ArgoServer, server_address
 from shardlib.gate.bursts import take_over
 from shardlib.gate.github import GitHub, connect
 from shardlib.gate.publishing import app_id, is_reported
-from shardlib.gate.steering import Steering, lately_changed
+from shardlib.gate.steering import PATIENCE_SECONDS, Steering, lately_changed
 
 DEFAULT_LABEL = "run-gpu-tests"
 DEFAULT_NAME = "gpu-ci"
 GATES = ("open-gate", "close-gate")
 """The WorkflowTemplates that webhooks submit are TEMPLATE-open-gate and TEMPLATE-close-gate."""
+
+SWEEP_PATIENCE_SECONDS = 30.0
+"""How long a sweep stays with a pull request whose runs do not come to fit: many wait behind it (a guess)."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MAX_TOKEN_CHARACTERS = 10_000
@@ -68,22 +72,17 @@ def add_argo(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Acts and prints what was done; returns 0, or 1 if some of several pull requests could not be looked at.
+    """Acts and prints what was done; returns 0, or of several pull requests the worst: 1 if one is refused, 75 if one is stuck.
 
     A webhook says only which pull request to look at. What it was about may be over by now, so the same is done for all.
     """
     repository = names.check("--repository", args.repository, names.REPOSITORY)
     template = _named("--template", args.template)
-    pulls = [] if args.lately else [names.check("--pr", args.pr, names.NUMBER)]
+    pr = None if args.lately else names.check("--pr", args.pr, names.NUMBER)
     github, argo = connect(args.github_api, args.credentials), argo_of(args)
-    if args.lately:
-        pulls = lately_changed(github, repository, argo.runs(template))
-    refused = 0
-    for pr in pulls:
-        if args.take_over is not None:
-            for name in take_over(argo, [f"{template}-{one}" for one in GATES], pr=pr, this=args.take_over):
-                _say(f"take over from {name}")
-        one = Steering(
+
+    def settle(pr: str) -> None:
+        Steering(
             github=github,
             argo=argo,
             template=template,
@@ -91,17 +90,34 @@ def main(args: argparse.Namespace) -> int:
             pr=pr,
             label=args.label,
             say=_say,
+            patience_seconds=SWEEP_PATIENCE_SECONDS if args.lately else PATIENCE_SECONDS,
             waits=not args.lately,
             had_run=partial(_had_run, args, github),
-        )
+        ).settle()
+
+    if pr is None:
+        return _sweep(lately_changed(github, repository, argo.runs(template, repository=repository)), settle)
+    if args.take_over is not None:
+        for name in take_over(argo, [f"{template}-{one}" for one in GATES], pr=pr, this=args.take_over):
+            _say(f"take over from {name}")
+    settle(pr)
+    return Exit.GREEN
+
+
+def _sweep(pulls: Iterable[str], settle: Callable[[str], None]) -> int:
+    """Returns the exit code; one pull request that cannot be looked at, or whose runs do not fit, keeps no other from it."""
+    refused: list[str] = []
+    stuck: list[str] = []
+    for pr in pulls:
         try:
-            one.settle()
-        except GateError as err:  # one pull request that cannot be looked at keeps no other from it
-            if not args.lately:
-                raise
-            refused += 1
+            settle(pr)
+        except (GateError, InfrastructureError) as err:
+            (stuck if isinstance(err, InfrastructureError) else refused).append(pr)
             _say(f"pull request {pr}: {err}")
-    return Exit.RED if refused else Exit.GREEN
+    for what, found in (("refused", refused), ("to be looked at again", stuck)):
+        if found:
+            _say(f"{what}: pull requests {', '.join(found)}")
+    return InfrastructureError.exit_code if stuck else Exit.RED if refused else Exit.GREEN
 
 
 def _had_run(args: argparse.Namespace, github: GitHub, sha: str) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from shardlib.commands.open_gate import add_argo, argo_of
 from shardlib.errors import Exit, UsageError
-from shardlib.gate import check_options
+from shardlib.gate import check_options, names
 from shardlib.gate.checks import Subject
 from shardlib.gate.github import connect
 from shardlib.gate.publishing import app_id
@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check_options.add_github(parser, required=True)
     add_argo(parser)
     parser.add_argument(
+        "--repository", required=True, metavar="OWNER/NAME", help="that of a workflow whose parameters do not say"
+    )
+    parser.add_argument(
         "--hours",
         type=float,
         default=DEFAULT_HOURS,
@@ -36,6 +39,7 @@ def main(args: argparse.Namespace) -> int:
     if not 0 < args.hours <= 24 * 365:
         raise UsageError(f"--hours {args.hours}: expected more than 0, and at most a year's")
     name = check_options.check_name(args.check_name)
+    repository = names.check("--repository", args.repository, names.REPOSITORY)
     github, argo = connect(args.github_api, args.credentials), argo_of(args)
 
     def subject(run: Run) -> Subject:
@@ -43,7 +47,8 @@ def main(args: argparse.Namespace) -> int:
 
     since = datetime.now(timezone.utc) - timedelta(hours=args.hours)
     refused = False
-    for swept in sweep(github, argo.runs(args.template), subject, since=since, app_id=app_id(args.credentials)):
+    runs = argo.runs(args.template, repository=repository, ended_since=since)
+    for swept in sweep(github, runs, subject, since=since, app_id=app_id(args.credentials)):
         print(swept.line, flush=True)
         refused = refused or swept.refused
     return Exit.RED if refused else Exit.GREEN

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,15 +22,25 @@ from shardlib.escape import printable
 from shardlib.fields import parse, short
 from shardlib.gate.following import StagedRun
 from shardlib.gate.runs import Run
-from shardlib.gate.workflows import GATE_NODE, TAG_NODE, is_of, object_at, run_of, stage_of, untagged
+from shardlib.gate.workflows import (
+    ARCHIVING,
+    GATE_NODE,
+    PERSISTED,
+    TAG_NODE,
+    TEMPLATE,
+    is_of,
+    run_of,
+    stage_of,
+    untagged,
+    was_of,
+)
 
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 """Where a pod's own token is mounted."""
 
 _TIMEOUT = urllib3.Timeout(connect=10.0, read=60.0)  # seconds; a list of a busy namespace takes the server some
 _MAX_BYTES = 64 << 20  # of one answer: a whole workflow has 1.5 MB at most, the list has a kilobyte of each
-_MAX_PAGES = 1000
-_PAGE = 500
+_LONGEST_RUN = timedelta(days=91)  # the longest `deadline_seconds`, and a day for the exit handler (a guess)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LISTED = ",".join(
     f"items.{field}"
@@ -57,33 +68,40 @@ class ArgoServer:
         self._token = token.removeprefix("Bearer ")  # the argo command has it in $ARGO_TOKEN
         self._pool = urllib3.PoolManager(timeout=_TIMEOUT)
 
-    def workflows(self, template: str) -> Iterator[dict[str, Any]]:
-        """Yields the workflows of a template that are in the cluster: names, labels, parameters and phase of each."""
-        token = ""
-        for _ in range(_MAX_PAGES):
-            query = {"fields": f"metadata,{_LISTED}", "listOptions.limit": str(_PAGE)}
-            body = self._ask("GET", f"?{urlencode({**query, 'listOptions.continue': token} if token else query)}")
-            items = body.get("items") or []
-            for item in items if isinstance(items, list) else []:
-                if isinstance(item, dict) and is_of(item, template):
-                    yield item
-            before, token = token, str(object_at(body, "metadata").get("continue") or "")
-            if not token or token == before:
-                return
-        raise GateError(f"{self._url}: a list of more than {_MAX_PAGES} pages; is it Argo's server?")
+    def workflows(self, template: str) -> list[dict[str, Any]]:
+        """Returns the workflows of a template that are in the cluster and not archived: names, parameters, phase of each."""
+        return [item for item in self._list(f"{ARCHIVING}!={PERSISTED}") if is_of(item, template)]
 
-    def runs(self, template: str) -> list[Run]:
-        """Returns the runs of a template, oldest first; a workflow whose parameters are no pull request's is none."""
-        found = [run_of(item) for item in self.workflows(template)]
-        return sorted((run for run in found if run is not None), key=lambda run: run.age_key)
+    def runs(self, template: str, *, repository: str, ended_since: datetime | None = None) -> list[Run]:
+        """Returns the runs of a template, oldest first; a workflow whose parameters are no pull request's is none.
 
-    def staged(self, run: Run) -> StagedRun | None:
-        """Returns how far a run has come; None if it is gone."""
+        Args:
+            template: the WorkflowTemplate.
+            repository: the one that a run is of that does not say.
+            ended_since: with runs of Argo's archive that ended since then, some that ended before among them, whether
+                or not the cluster still has them; without it only those that are not archived.
+        """
+        found = self.workflows(template)  # first: what is archived meanwhile is in both, and not in neither
+        if ended_since is not None:
+            started = (ended_since - _LONGEST_RUN).astimezone(timezone.utc)
+            selector = f"{ARCHIVING}={PERSISTED},{TEMPLATE}={template}"
+            archived = self._list(selector, f"spec.startedAt>{started:%Y-%m-%dT%H:%M:%SZ}")
+            found = [*(item for item in archived if was_of(item, template)), *found]
+        # A run that was archived and then retried is in the archive as it ended before: what the cluster says counts.
+        runs = {run.uid: run for run in (run_of(item, repository) for item in found) if run is not None}
+        return sorted(runs.values(), key=lambda run: run.age_key)
+
+    def staged(self, template: str, name: str, *, repository: str) -> StagedRun | None:
+        """Returns the run of that name and how far it has come; None if the cluster has no run of it (any more).
+
+        Whether Argo has archived it does not matter: asked for a name, the server looks into the cluster first.
+        """
         try:
-            workflow = self._ask("GET", f"/{_checked(run.name)}")
+            workflow = self._ask("GET", f"/{_checked(name)}")
         except _NotFoundError:
             return None
-        return StagedRun(run=run, stage=stage_of(workflow), untagged=untagged(workflow))
+        run = run_of(workflow, repository) if is_of(workflow, template) else None
+        return None if run is None else StagedRun(run=run, stage=stage_of(workflow), untagged=untagged(workflow))
 
     def submit(self, template: str, name: str, parameters: Mapping[str, str]) -> str:
         """Starts a workflow of a template under a fixed name; returns why not, or nothing."""
@@ -92,7 +110,7 @@ class ArgoServer:
             "metadata": {
                 "name": _checked(name),
                 "namespace": self._namespace,
-                "labels": {"workflows.argoproj.io/workflow-template": template},  # as `argo submit --from` does
+                "labels": {TEMPLATE: template},  # as `argo submit --from` does
             },
             "spec": {"workflowTemplateRef": {"name": template}, "arguments": {"parameters": values}},
         }
@@ -118,6 +136,17 @@ class ArgoServer:
         if message and not self._act(name, "stop", nodeFieldSelector=f"displayName={GATE_NODE}", message=message):
             return ""
         return self._act(name, "stop")
+
+    def _list(self, labels: str, fields: str = "") -> list[dict[str, Any]]:
+        """Returns the workflows with these labels, of the cluster and the archive.
+
+        All in one answer: with a limit a server without an archive ends there and says nothing of more, and without one
+        a server with an archive always says that there is more. What it has archived it lists from its database alone,
+        without the template's reference, even while the cluster has it.
+        """
+        query = {"fields": _LISTED, "listOptions.labelSelector": labels, "listOptions.fieldSelector": fields}
+        items = self._ask("GET", f"?{urlencode(query)}").get("items") or []
+        return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
     def _act(self, name: str, verb: str, **options: str | bool) -> str:
         body = {"namespace": self._namespace, "name": _checked(name), **options}
@@ -153,15 +182,19 @@ class ArgoServer:
                 preload_content=False,
             )
             try:
-                text = answer.read(_MAX_BYTES + 1).decode("utf-8", "replace")
+                raw = answer.read(_MAX_BYTES + 1)
             finally:
                 answer.release_conn()
         except HTTPError as err:
             raise InfrastructureError(f"{method} {where}: {printable(str(err))}") from err
+        text = raw.decode("utf-8", "replace")
         if answer.status != 200:
             raise _error(answer.status, f"{method} {where}: {answer.status} {_message(text)}")
-        if len(text) > _MAX_BYTES:
-            raise GateError(f"{method} {where}: answered more than {_MAX_BYTES} bytes; is it Argo's server?")
+        if len(raw) > _MAX_BYTES:
+            raise GateError(
+                f"{method} {where}: answered more than {_MAX_BYTES} bytes; is it Argo's server, and do workflows that "
+                "ended leave the cluster (ttl_days)?"
+            )
         value = parse(text, where, GateError)
         if not isinstance(value, dict):
             raise GateError(f"{method} {where}: {short(value)}, expected an object; is it Argo's server?")

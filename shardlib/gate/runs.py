@@ -10,6 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+SHA_DIGITS = 32
+"""How much of a commit is in its run's name: two commits that agree in 128 bits take 2^64 hashes, as any two of git do."""
+
+
+def run_name(template: str, pr: str, sha: str) -> str:
+    """Returns the name of the run of a pull request's head, which makes a second one impossible.
+
+    Argo takes 63 characters: a template's name of 20 fits whatever the number is (`workflows.setting_checks`).
+    """
+    return f"{template}-{pr}-{sha[:SHA_DIGITS]}"
+
 
 class Phase(str, Enum):
     """Argo's `status.phase`, in Argo's words; a workflow that no controller has seen yet has none, which is PENDING."""
@@ -40,11 +51,11 @@ class Run:
     """One workflow.
 
     Attributes:
-        name: the workflow's name, `gpu-ci-PR-SHA12` if the gate submitted it.
+        name: the workflow's name, that of `run_name` if the gate submitted it.
         uid: the workflow's uid: the name of its run folder, and its check's `external_id`. `argo retry` keeps it.
         pr: its parameter of that name, as submitted: a number.
         sha: likewise: the head's 40 hexadecimal digits.
-        repository: likewise (`repo`): OWNER/NAME.
+        repository: likewise (`repo`): OWNER/NAME; the one that is set up if it was not submitted.
         phase: Argo's `status.phase`.
         started: `metadata.creationTimestamp`, in UTC. Not `status.startedAt`, which a retry sets anew: which of two
             runs is the newer one must never change.

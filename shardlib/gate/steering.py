@@ -22,7 +22,7 @@ from shardlib.gate.following import (
     follow,
     must_wait,
 )
-from shardlib.gate.runs import Run
+from shardlib.gate.runs import Run, run_name
 
 PATIENCE_SECONDS = 240.0
 """How long a run may take to its gate or to its end; later, the next look does it (a guess: a cold pull of an image)."""
@@ -91,7 +91,7 @@ class Steering:
                     tried.add(RetryGate(name=action.name))
             if left < pause:
                 why = refused[0] if refused else f"{_told(pull, runs, self.label)}, and comes no further"
-                raise InfrastructureError(f"pull request {self.pr}: {why}; the next look goes on from there")
+                raise InfrastructureError(f"{why}; the next look goes on from there")
             self.sleep(pause)
             left, pause = left - pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
 
@@ -101,19 +101,20 @@ class Steering:
     def _look(self) -> tuple[PullState, list[StagedRun]]:
         path = f"/repos/{self.repository}/pulls/{self.pr}"
         pull = PullState.read(self.github.get(path), path)
-        runs = []
-        for run in self.argo.runs(self.template):
-            if run.pr != self.pr or run.repository.lower() != self.repository.lower():
-                continue
-            staged = self.argo.staged(run)
-            if staged is not None:  # else it is gone since it was listed
-                runs.append(staged)
-        return pull, runs
+        listed = self.argo.runs(self.template, repository=self.repository)
+        # Argo's list leaves out what it has archived, but not its answer about a name: so the head's run is asked for in
+        # any case. Of other heads' runs only those matter that have not ended, and these are not archived.
+        names = {run_name(self.template, self.pr, pull.head), *(run.name for run in listed if self._is_ours(run))}
+        staged = [self.argo.staged(self.template, name, repository=self.repository) for name in sorted(names)]
+        return pull, [one for one in staged if one is not None and self._is_ours(one.run)]
+
+    def _is_ours(self, run: Run) -> bool:
+        return run.pr == self.pr and run.repository.lower() == self.repository.lower()
 
     def _act(self, action: Action) -> str:
         """Returns the server's words if it did not do it, which may well be right by now."""
         if isinstance(action, Submit):
-            name = f"{self.template}-{self.pr}-{action.sha[:12]}"
+            name = run_name(self.template, self.pr, action.sha)
             told = self.argo.submit(self.template, name, {"pr": self.pr, "sha": action.sha, "repo": self.repository})
             what = f"submit {name}"
         elif isinstance(action, Resume):

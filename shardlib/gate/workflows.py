@@ -12,15 +12,23 @@ from shardlib.gate.runs import Phase, Run, time_of
 GATE_NODE, VERIFY_NODE = "wait-for-label", "verify-gate"
 VERDICT_NODE, TAG_NODE = "gpu-tests-passed", "tag-image"
 
+TEMPLATE = "workflows.argoproj.io/workflow-template"
+"""The label of what was submitted from a template: by us, `argo submit --from`, the server's page, a binding."""
+ARCHIVING, PERSISTED = "workflows.argoproj.io/workflow-archiving-status", "Persisted"
+"""The label, and what it says of a workflow that the server has from its archive; of one in the cluster it never does."""
+
 _ENDED = ("Failed", "Error")
-_ARCHIVED = ("workflows.argoproj.io/workflow-archiving-status", "Persisted")
 
 
-def run_of(workflow: Mapping[str, Any]) -> Run | None:
-    """Returns the run that a listed workflow is; None if its parameters are not what a run's are."""
+def run_of(workflow: Mapping[str, Any], repository: str) -> Run | None:
+    """Returns the run that a workflow is; None if its parameters are not what a run's are.
+
+    `repository` is that of a run which does not say: the template has a default, which Argo does not copy.
+    """
     metadata, status = object_at(workflow, "metadata"), object_at(workflow, "status")
     wanted = (("pr", NUMBER), ("sha", SHA), ("repo", REPOSITORY))
     texts = {key: parameter_of(workflow, key) for key, _ in wanted}
+    texts["repo"] = texts["repo"] or repository
     started = time_of(metadata.get("creationTimestamp"))
     if started is None or not all(pattern.fullmatch(texts[key]) for key, pattern in wanted):
         return None
@@ -73,10 +81,14 @@ def untagged(workflow: Mapping[str, Any]) -> bool:
 
 
 def is_of(workflow: Mapping[str, Any], template: str) -> bool:
-    """Whether a workflow is of a template, and in the cluster: lists show archived ones, too."""
-    labels = object_at(object_at(workflow, "metadata"), "labels")
+    """Whether a workflow is of a template, and in the cluster."""
     named = object_at(object_at(workflow, "spec"), "workflowTemplateRef").get("name")
-    return named == template and labels.get(_ARCHIVED[0]) != _ARCHIVED[1]
+    return named == template and _label(workflow, ARCHIVING) != PERSISTED
+
+
+def was_of(workflow: Mapping[str, Any], template: str) -> bool:
+    """Whether a listed workflow is an archived one of a template, by its label: the list has no more of these."""
+    return _label(workflow, TEMPLATE) == template and _label(workflow, ARCHIVING) == PERSISTED
 
 
 def parameter_of(workflow: Mapping[str, Any], name: str) -> str:
@@ -90,3 +102,7 @@ def object_at(value: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Returns an object in an object; an empty one if there is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _label(workflow: Mapping[str, Any], name: str) -> object:
+    return object_at(object_at(workflow, "metadata"), "labels").get(name)

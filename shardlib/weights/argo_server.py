@@ -24,6 +24,16 @@ from shardlib.weights.podlogs import LogGoneError, PodLog
 
 LOGS_ARTIFACT = "main-logs"
 _PAGE = 100
+_LISTED = ",".join(
+    f"items.{field}"
+    for field in (
+        "metadata.name",
+        "metadata.uid",
+        "metadata.creationTimestamp",
+        "status.startedAt",
+        "status.finishedAt",
+    )
+)
 _TIMEOUT_SECONDS = 60.0  # of one read from the server (a guess)
 _MAX_JSON_BYTES = 256 << 20
 
@@ -75,8 +85,9 @@ def pod_logs(server: Server, namespace: str, *, since: float | None = None) -> I
     seen: set[str] = set()
     live = f"/api/v1/workflows/{quote(namespace, safe='')}"
     for kind, path, query in (
-        ("workflows", live, {}),
-        ("archived-workflows", "/api/v1/archived-workflows", {"namespace": namespace}),
+        # All in one answer: this list tells of what is beyond a limit only where Argo has an archive (`gate.argo`).
+        ("workflows", live, {"fields": _LISTED}),
+        ("archived-workflows", "/api/v1/archived-workflows", {"namespace": namespace, "listOptions.limit": str(_PAGE)}),
     ):
         for item in _items(server, path, query):
             meta = _object(item, "metadata")
@@ -104,12 +115,11 @@ def pod_logs(server: Server, namespace: str, *, since: float | None = None) -> I
 def _items(server: Server, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
     token = ""
     while True:
-        page = {**query, "listOptions.limit": str(_PAGE), **({"listOptions.continue": token} if token else {})}
-        body = server.get(path, page)
+        body = server.get(path, {**query, **({"listOptions.continue": token} if token else {})})
         items = body.get("items")
         yield from (item for item in (items if isinstance(items, list) else []) if isinstance(item, dict))
         before, token = token, str(_object(body, "metadata").get("continue") or "")
-        if not token or token == before:
+        if not token or token == before or "listOptions.limit" not in query:
             return
 
 

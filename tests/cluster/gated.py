@@ -25,6 +25,7 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from shardlib.gate.runs import run_name
 from tests.cluster.cluster import LIMIT_SECONDS, Cluster, Run, Workflow
 from tests.cluster.installation import Installation
 from tests.cluster.repositories import Repository
@@ -176,7 +177,7 @@ class GatedProject:
 
     def run(self, number: int = 1, head: str | None = None) -> Run:
         """The run of a head; by default of the branch `pr`."""
-        return Run(self.cluster, f"{self.name}-{number}-{(head or self.head)[:12]}")
+        return Run(self.cluster, run_name(self.name, str(number), head or self.head))
 
     def looks(self) -> list[Workflow]:
         """The workflows that deliveries started."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shardlib.gate.runs import run_name
 from tests.cluster.cluster import Cluster, Run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -48,7 +49,7 @@ class Installation:
     def submit(self, pr: int, sha: str) -> Run:
         """Submits as CI does without a webhook."""
         self.workflows("submit", "--pr", str(pr), "--sha", sha)
-        return Run(self.cluster, f"{self.name}-{pr}-{sha[:12]}")
+        return Run(self.cluster, run_name(self.name, str(pr), sha))
 
     def workflows(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs `python -m workflows` with these settings."""

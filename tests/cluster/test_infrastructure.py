@@ -79,7 +79,8 @@ def test_a_build_whose_pod_is_lost_is_made_again(cluster: Cluster, project: Proj
     ("daemon", "down"), [("workflow-controller", "5"), ("apiserver", "15")], ids=["controller", "api-server"]
 )
 def test_the_run_survives_the_restart_of(cluster: Cluster, project: ProjectMaker, daemon: str, down: str) -> None:
-    made = project(f"restart-{daemon}", suite(cluster.registry, f"restart-{daemon}", held=HOLDS), shards=2, gpus=2)
+    name = f"restart-{daemon.removeprefix('workflow-')}"
+    made = project(name, suite(cluster.registry, name, held=HOLDS), shards=2, gpus=2)
     run, _ = held_run(made)
     subprocess.run([str(TESTBED / "restart"), daemon, down], check=True, env={**os.environ})
     made.flag("go")

@@ -1,11 +1,12 @@
 """A stand-in for Argo's server over real HTTP: paths, bodies and answers of WorkflowService as Argo 4.0.5 gives them.
 
-It leaves out the controller (a test says when a run comes to its gate, or ends), validation, rights other than one token's,
-the archive, and all that the gate does not ask for. A request that is not as Argo's OpenAPI document has it is a 400 here.
+It leaves out the controller (a test says when a run comes to its gate, ends, or is archived), validation, rights other than
+one token's, and all that the gate does not ask for. A request that is not as Argo's OpenAPI document has it is a 400 here.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 TOKEN = "a-token"
 ROOT = "/api/v1/workflows/ns"
 _NO_SUSPEND = "currently, set only targets suspend nodes: no suspend nodes matching nodeFieldSelector: "
+_TEMPLATE = "workflows.argoproj.io/workflow-template"
+_ARCHIVING = "workflows.argoproj.io/workflow-archiving-status"
 _FIELDS = {
     "resume": {"namespace", "name", "nodeFieldSelector"},
     "stop": {"namespace", "name", "nodeFieldSelector", "message"},
@@ -30,8 +33,8 @@ class Workflows:
     """The workflows by name, as a test changes them; `calls` is what was asked for and changed something."""
 
     items: dict[str, dict[str, Any]] = field(default_factory=dict)
+    archived: dict[str, dict[str, Any]] = field(default_factory=dict)  # by uid: the database of Argo's archive
     calls: list[str] = field(default_factory=list)
-    page: int = 1000
     broken: list[int] = field(default_factory=list)  # statuses of the next answers
     body: bytes | None = None  # instead of any answer
     labelled_early: bool = False  # find-changed sees the label, so that the suspend is skipped
@@ -44,6 +47,7 @@ class Workflows:
                 "name": name,
                 "uid": f"uid-{number}",
                 "creationTimestamp": f"2030-01-01T00:{number // 60:02}:{number % 60:02}Z",
+                "labels": {_TEMPLATE: "gpu-ci"},
             },
             "spec": {"workflowTemplateRef": {"name": "gpu-ci"}, "arguments": {"parameters": values}},
             "status": {},
@@ -61,6 +65,29 @@ class Workflows:
     def end(self, name: str, phase: str, message: str = "") -> None:
         self.items[name]["status"] |= {"phase": phase, "message": message, "finishedAt": "2030-01-01T01:00:00Z"}
 
+    def archive(self, name: str) -> None:
+        """What a controller with an archive does once a workflow has ended; the object stays until its time is over."""
+        labels = self.items[name]["metadata"]["labels"]
+        labels[_ARCHIVING] = "Persisted"
+        self.archived[self.items[name]["metadata"]["uid"]] = copy.deepcopy(self.items[name])
+        labels[_ARCHIVING] = "Archived"
+
+    def listed(self, labels: str, after: str, *, limit: int, offset: int) -> dict[str, Any]:
+        """Returns a list as the server makes it: of its cache, which has nothing that is archived, and of the database."""
+        live = [one for one in self.items.values() if one["metadata"]["labels"].get(_ARCHIVING) != "Archived"]
+        live = [one for one in live if _fits(one, labels)]
+        rows = [one for one in self.archived.values() if _fits(one, labels) and _started(one) >= after]
+        found = [*live, *map(_row, rows)]
+        page = found[offset : offset + limit] if limit else found
+        # Only the archive is asked whether there is more, and without a limit it always has.
+        more = {"continue": str(offset + len(page))} if len(rows) > offset + limit else {}
+        return {"metadata": more, "items": page or None}
+
+    def named(self, name: str) -> dict[str, Any] | None:
+        """Returns what the server has under a name: the object, else the newest of the archive."""
+        rows = [one for one in self.archived.values() if one["metadata"]["name"] == name]
+        return self.items.get(name) or max(rows, key=_started, default=None)
+
     def waiting(self, name: str, selector: str) -> dict[str, Any] | None:
         found = (self.items[name]["status"].get("nodes") or {}).get(f"{name}-wait-for-label")
         suits = selector == "displayName=wait-for-label" and found and found["phase"] == "Running"
@@ -76,6 +103,7 @@ class Workflows:
                 {"nodes": {}} if "wait-for-label" in selector else {**workflow["status"], "phase": None}
             )
             workflow["spec"].pop("shutdown", None)
+            workflow["metadata"]["labels"].pop(_ARCHIVING, None)
             if "tag-image" in selector:
                 self.calls.append(f"tag {name}")
                 return 200, ""
@@ -116,11 +144,12 @@ class _Handler(BaseHTTPRequestHandler):
         state, (path, query) = self.server.workflows, self._asked()
         if not self._refused():
             if path == ROOT:
-                assert query["fields"][0].startswith("metadata,items.metadata.name,")
-                first = int(query.get("listOptions.continue", ["0"])[0])
-                last = first + min(state.page, int(query["listOptions.limit"][0]))
-                more = {"continue": str(last)} if last < len(state.items) else {}
-                self._answer(200, {"metadata": more, "items": list(state.items.values())[first:last] or None})
+                assert query["fields"][0].startswith("items.metadata.name,")
+                asked = {name: values[0] for name, values in query.items()}
+                after = asked.get("listOptions.fieldSelector", "").removeprefix("spec.startedAt>")
+                limit, offset = (int(asked.get(f"listOptions.{name}", "0")) for name in ("limit", "continue"))
+                labels = asked.get("listOptions.labelSelector", "")
+                self._answer(200, state.listed(labels, after, limit=limit, offset=offset))
             else:
                 self._one(path.removeprefix(f"{ROOT}/"))
 
@@ -137,7 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(409, {"code": 6, "message": f'workflows.argoproj.io "{name}" already exists'})
         else:
             values = {item["name"]: item["value"] for item in workflow["spec"]["arguments"]["parameters"]}
-            state.add(name, **values)["spec"]["workflowTemplateRef"] = workflow["spec"]["workflowTemplateRef"]
+            made = state.add(name, **values)
+            made["spec"]["workflowTemplateRef"] = workflow["spec"]["workflowTemplateRef"]
+            made["metadata"]["labels"] = dict(workflow["metadata"]["labels"])
             state.calls.append(f"submit {name}")
             self._answer(200, state.items[name])
 
@@ -156,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(status, {"code": 13, "message": message} if message else self.server.workflows.items[name])
 
     def _one(self, name: str) -> None:
-        found = self.server.workflows.items.get(name)
+        found = self.server.workflows.named(name)
         self._answer(200 if found else 404, found or {"code": 5, "message": "not found"})
 
     def _asked(self) -> tuple[str, dict[str, list[str]]]:
@@ -182,6 +213,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _fits(workflow: dict[str, Any], labels: str) -> bool:
+    for one in filter(None, labels.split(",")):
+        differs = "!=" in one
+        name, _, value = one.partition("!=" if differs else "=")
+        if (workflow["metadata"]["labels"].get(name) == value) is differs:
+            return False
+    return True
+
+
+def _started(workflow: dict[str, Any]) -> str:
+    return str(workflow["status"].get("startedAt") or workflow["metadata"]["creationTimestamp"])
+
+
+def _row(workflow: dict[str, Any]) -> dict[str, Any]:
+    """Returns what lists show of an archived workflow: columns of the database, and no reference to its template."""
+    status = {key: value for key, value in workflow["status"].items() if key != "nodes"}
+    return {"metadata": workflow["metadata"], "spec": {"arguments": workflow["spec"]["arguments"]}, "status": status}
 
 
 @contextmanager

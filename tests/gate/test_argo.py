@@ -9,12 +9,14 @@ import pytest
 from shardlib.errors import GateError, InfrastructureError, ShardlibError, UsageError
 from shardlib.gate.argo import ArgoServer, server_address
 from shardlib.gate.following import Stage
-from shardlib.gate.runs import Phase, Run
-from shardlib.gate.workflows import run_of, stage_of, untagged
+from shardlib.gate.runs import Phase
+from shardlib.gate.workflows import TEMPLATE, run_of, stage_of, untagged
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
 
 SHA = "a" * 40
-VALUES = {"pr": "7", "sha": SHA, "repo": "org/training"}
+STARTED = datetime(2030, 1, 1, tzinfo=timezone.utc)
+REPOSITORY = "org/training"
+VALUES = {"pr": "7", "sha": SHA, "repo": REPOSITORY}
 
 
 @pytest.fixture
@@ -24,9 +26,7 @@ def argo() -> Iterator[ArgoStandIn]:
 
 
 def stage(argo: ArgoServer, name: str) -> Stage | None:
-    started = datetime(2030, 1, 1, tzinfo=timezone.utc)
-    run = Run(name=name, uid="u", pr="7", sha=SHA, repository="o/r", phase=Phase.RUNNING, started=started)
-    staged = argo.staged(run)
+    staged = argo.staged("gpu-ci", name, repository=REPOSITORY)
     return staged.stage if staged else None
 
 
@@ -35,24 +35,96 @@ def client(server: ArgoStandIn, token: str = TOKEN) -> ArgoServer:
 
 
 def test_runs_are_those_of_the_template_with_a_pull_request_s_parameters_oldest_first(argo: ArgoStandIn) -> None:
-    argo.workflows.page = 2  # of seven
     for name in ("b", "a"):
         argo.workflows.add(name, **VALUES)
     argo.workflows.add("other", **VALUES)["spec"]["workflowTemplateRef"] = {"name": "another"}
     argo.workflows.add("inline", **VALUES)["spec"].pop("workflowTemplateRef")
     argo.workflows.add("no-number", **{**VALUES, "pr": "{{x}}"})
     argo.workflows.add("no-values")
-    gone = argo.workflows.add("archived", **VALUES)
-    gone["metadata"]["labels"] = {"workflows.argoproj.io/workflow-archiving-status": "Persisted"}
-    runs = client(argo).runs("gpu-ci")
+    runs = client(argo).runs("gpu-ci", repository=REPOSITORY)
     assert [(run.name, run.pr, run.sha, run.repository) for run in runs] == [
         (name, "7", SHA, "org/training") for name in ("b", "a")
     ]
     assert {run.phase for run in runs} == {Phase.PENDING}
 
 
+def test_a_run_that_does_not_say_its_repository_is_of_the_one_that_is_set_up(argo: ArgoStandIn) -> None:
+    argo.workflows.add("by-hand", pr="7", sha=SHA)  # argo submit --from leaves out what has a default
+    argo.workflows.add("empty", pr="7", sha=SHA, repo="")
+    server = client(argo)
+    assert [run.repository for run in server.runs("gpu-ci", repository=REPOSITORY)] == [REPOSITORY] * 2
+    staged = server.staged("gpu-ci", "by-hand", repository=REPOSITORY)
+    assert staged is not None
+    assert staged.run.repository == REPOSITORY
+
+
+@pytest.mark.parametrize("archived", [0, 3])
+def test_a_list_has_every_workflow_once_however_many_there_are(argo: ArgoStandIn, archived: int) -> None:
+    """Without an archive the server ends at a limit and says nothing of more; with one it says so always."""
+    names = [f"run-{number:04}" for number in range(1100)]
+    for name in names:
+        argo.workflows.add(name, **VALUES)
+    for name in names[:archived]:
+        argo.workflows.end(name, "Failed")
+        argo.workflows.archive(name)
+    found = [item["metadata"]["name"] for item in client(argo).workflows("gpu-ci")]
+    assert sorted(found) == names[archived:]
+    assert len(client(argo).runs("gpu-ci", repository=REPOSITORY, ended_since=STARTED)) == len(names)
+
+
+def test_a_look_does_not_read_the_whole_archive(argo: ArgoStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardlib.gate.argo._MAX_BYTES", 1000)
+    for number in range(10):
+        argo.workflows.add(f"run-{number}", **VALUES)
+        argo.workflows.archive(f"run-{number}")
+    assert client(argo).workflows("gpu-ci") == []
+
+
+def test_what_is_archived_is_asked_for_by_its_name_as_long_as_the_cluster_has_it(argo: ArgoStandIn) -> None:
+    argo.workflows.add("x", **VALUES)
+    argo.workflows.end("x", "Failed")
+    argo.workflows.archive("x")
+    server = client(argo)
+    assert server.runs("gpu-ci", repository=REPOSITORY) == []
+    assert stage(server, "x") is Stage.CLOSED
+    del argo.workflows.items["x"]  # the server still answers, from its archive
+    assert stage(server, "x") is None
+
+
+def test_archived_runs_are_listed_on_demand_and_what_the_cluster_says_of_one_counts(argo: ArgoStandIn) -> None:
+    for name in ("gone", "again", "another", "older"):
+        argo.workflows.add(name, **VALUES)
+        argo.workflows.end(name, "Failed", "Stopped with strategy 'Stop'")
+    argo.workflows.items["another"]["metadata"]["labels"] = {TEMPLATE: "gpu-ci-open-gate"}
+    argo.workflows.items["older"]["status"]["startedAt"] = "2029-01-01T00:00:00Z"
+    for name in list(argo.workflows.items):
+        argo.workflows.archive(name)
+    del argo.workflows.items["gone"]
+    server = client(argo)
+    assert server.retry_gate("again") == ""
+    runs = server.runs("gpu-ci", repository=REPOSITORY, ended_since=STARTED)
+    assert [(run.name, run.phase, run.stopped) for run in runs] == [
+        ("gone", Phase.FAILED, True),
+        ("again", Phase.PENDING, False),
+    ]
+
+
+def test_a_workflow_of_another_template_is_no_run_whatever_its_name(argo: ArgoStandIn) -> None:
+    argo.workflows.add("x", **VALUES)["spec"]["workflowTemplateRef"] = {"name": "another"}
+    assert stage(client(argo), "x") is None
+
+
+def test_an_answer_is_bounded_by_its_bytes(argo: ArgoStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardlib.gate.argo._MAX_BYTES", 300)
+    argo.workflows.body = '{"items": [], "x": "é"}'.encode()
+    assert client(argo).workflows("gpu-ci") == []
+    argo.workflows.body = f'{{"items": [], "x": "{"é" * 200}"}}'.encode()  # 226 characters
+    with pytest.raises(GateError, match="more than 300 bytes"):
+        client(argo).workflows("gpu-ci")
+
+
 def test_an_empty_namespace_has_no_runs(argo: ArgoStandIn) -> None:
-    assert client(argo).runs("gpu-ci") == []  # Argo's `items` is null then
+    assert client(argo).runs("gpu-ci", repository=REPOSITORY) == []  # Argo's `items` is null then
 
 
 def test_a_run_is_submitted_once_under_its_name(argo: ArgoStandIn) -> None:
@@ -60,7 +132,7 @@ def test_a_run_is_submitted_once_under_its_name(argo: ArgoStandIn) -> None:
     assert server.submit("gpu-ci", "gpu-ci-7-x", VALUES) == ""
     assert "already exists" in server.submit("gpu-ci", "gpu-ci-7-x", VALUES)
     assert argo.workflows.calls == ["submit gpu-ci-7-x"]
-    assert [run.sha for run in server.runs("gpu-ci")] == [SHA]
+    assert [run.sha for run in server.runs("gpu-ci", repository=REPOSITORY)] == [SHA]
 
 
 def test_a_resume_that_comes_too_early_says_so_and_does_nothing(argo: ArgoStandIn) -> None:
@@ -123,21 +195,21 @@ def test_a_server_that_forbids_is_not_asked_again_and_one_that_is_down_may_be(
 
 def test_a_wrong_token_is_refused_and_never_shown(argo: ArgoStandIn) -> None:
     with pytest.raises(GateError, match="token not valid") as caught:
-        client(argo, "sesame-open").runs("gpu-ci")
+        client(argo, "sesame-open").runs("gpu-ci", repository=REPOSITORY)
     assert "sesame-open" not in str(caught.value)
-    assert client(argo, f"Bearer {TOKEN}").runs("gpu-ci") == []  # as the argo command has it
+    assert client(argo, f"Bearer {TOKEN}").runs("gpu-ci", repository=REPOSITORY) == []  # as the argo command has it
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"items": NaN}', b'"x"'])
 def test_an_answer_that_is_not_argo_s_is_refused(argo: ArgoStandIn, body: bytes) -> None:
     argo.workflows.body = body
     with pytest.raises(GateError):
-        client(argo).runs("gpu-ci")
+        client(argo).runs("gpu-ci", repository=REPOSITORY)
 
 
 def test_a_server_that_is_not_there_is_worth_another_try() -> None:
     with pytest.raises(InfrastructureError):
-        ArgoServer("http://127.0.0.1:1", namespace="ns", token=TOKEN).runs("gpu-ci")
+        ArgoServer("http://127.0.0.1:1", namespace="ns", token=TOKEN).runs("gpu-ci", repository=REPOSITORY)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "x/resume", "{{x}}", "X"])
@@ -238,6 +310,6 @@ def test_a_workflow_that_lacks_what_it_must_have_is_no_run(damage: dict[str, Any
         "spec": {"arguments": {"parameters": [{"name": key, "value": value} for key, value in VALUES.items()]}},
         "status": {"phase": "Running"},
     }
-    assert run_of(body) is not None
-    run = run_of({**body, **damage})
+    assert run_of(body, REPOSITORY) is not None
+    run = run_of({**body, **damage}, REPOSITORY)
     assert run is None or run.phase is Phase.PENDING

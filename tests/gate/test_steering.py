@@ -13,6 +13,7 @@ from shardlib.errors import GateError, InfrastructureError
 from shardlib.gate.argo import ArgoServer
 from shardlib.gate.bursts import take_over
 from shardlib.gate.github import connect
+from shardlib.gate.runs import run_name
 from shardlib.gate.steering import Steering
 from tests.gate import github_checks
 from tests.gate.argo_server import TOKEN, ArgoStandIn, serving_argo
@@ -33,7 +34,7 @@ class World:
 
     @property
     def name(self) -> str:
-        return f"gpu-ci-1-{self.pull.head_sha[:12]}"
+        return run_name("gpu-ci", "1", self.pull.head_sha)
 
     @property
     def calls(self) -> list[str]:
@@ -108,6 +109,46 @@ def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world:
     world.on_sleep = world.gate
     world.look()
     assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
+
+
+def test_a_label_after_the_deadline_finds_the_run_whether_or_not_argo_archives_it(world: World) -> None:
+    world.look()
+    world.gate()
+    world.argo.workflows.node(world.name, "wait-for-label", "Failed", "Step exceeded its deadline")
+    world.argo.workflows.end(world.name, "Failed")
+    world.argo.workflows.archive(world.name)
+    world.github.state.label(1)
+    world.on_sleep = world.gate
+    world.look()
+    assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
+
+
+def test_a_run_that_only_the_archive_has_is_gone(world: World) -> None:
+    world.look()
+    world.argo.workflows.end(world.name, "Failed")
+    world.argo.workflows.archive(world.name)
+    del world.argo.workflows.items[world.name]
+    world.look()
+    assert world.calls == [f"submit {world.name}"] * 2
+
+
+def test_a_run_that_was_submitted_without_the_template_s_defaults_follows_its_pull_request(world: World) -> None:
+    world.argo.workflows.add(world.name, pr="1", sha=world.pull.head_sha)
+    world.gate()
+    world.github.state.label(1)
+    world.look()
+    assert world.calls == [f"resume {world.name}"]
+    world.github.state.close(1)
+    world.look()
+    assert world.calls[1:] == [f"stop {world.name}"]
+
+
+def test_two_heads_that_agree_in_as_much_as_can_be_forged_have_a_run_each(world: World) -> None:
+    world.look()
+    old, forged = world.name, world.pull.head_sha[:31].ljust(40, "f")  # 2^62 hashes of 124 bits
+    world.github.state.push("feature", forged)
+    world.look()
+    assert world.calls == [f"submit {old}", f"stop {old}", f"submit {world.name}"]
 
 
 def test_a_sweep_starts_nothing_again_that_nobody_has_wanted_since(
@@ -201,7 +242,8 @@ def test_closing_stops_a_run_wherever_it_is_and_reopening_starts_no_second_one(w
     assert world.calls[2:] == []
 
 
-def test_a_merge_lets_a_green_run_tag_once(world: World) -> None:
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_merge_lets_a_green_run_tag_once(world: World, archived: bool) -> None:
     world.look()
     world.gate()
     for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
@@ -209,6 +251,8 @@ def test_a_merge_lets_a_green_run_tag_once(world: World) -> None:
     world.argo.workflows.end(world.name, "Succeeded")
     tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
     tag["outputs"] = {"parameters": [{"name": "tagged", "value": "false"}]}
+    if archived:
+        world.argo.workflows.archive(world.name)
     world.look()
     assert world.calls == [f"submit {world.name}"]
     world.github.state.merge(1)
@@ -329,7 +373,7 @@ def test_a_sweep_makes_up_for_lost_deliveries_and_waits_for_nothing(
     world.github.state.label(1)
     command = argv(world, tmp_path, "open-gate", "--lately", "--check-name=gpu-tests")
     assert main(command) == 0
-    names = {f"gpu-ci-{pull.number}-{pull.head_sha[:12]}" for pull in (world.pull, other)}
+    names = {run_name("gpu-ci", str(pull.number), pull.head_sha) for pull in (world.pull, other)}
     assert world.calls[0] == "stop late"
     assert set(world.calls[1:]) == {f"submit {name}" for name in names}
     world.argo.workflows.end("late", "Failed")
@@ -372,6 +416,24 @@ def test_a_sweep_lets_a_merged_head_s_run_tag_whose_delivery_was_lost(world: Wor
     tag["outputs"]["parameters"][0]["value"] = "false"
     assert main(command) == 0
     assert world.calls[1] == f"tag {world.name}"
+
+
+def test_a_stuck_pull_request_keeps_no_other_from_the_sweep_which_says_so_at_its_end(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shardlib.commands.open_gate.SWEEP_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr("shardlib.gate.steering.FIRST_PAUSE_SECONDS", 0.01)
+    pulls = [world.pull, *(world.github.state.open(branch) for branch in ("b", "c", "d"))]
+    stuck = run_name("gpu-ci", str(pulls[2].number), pulls[2].head_sha)
+    world.argo.workflows.add(stuck)  # something else has its name
+    world.github.fault(f"/repos/org/training/pulls/{pulls[1].number}", body=b"{}")
+    assert main(argv(world, tmp_path, "open-gate", "--lately", "--check-name=gpu-tests")) == 75
+    out = capsys.readouterr().out
+    assert f"pull request {pulls[2].number}: POST {world.argo.url}" in out
+    assert f"refused: pull requests {pulls[1].number}\nto be looked at again: pull requests {pulls[2].number}\n" in out
+    assert {f"submit {run_name('gpu-ci', str(pull.number), pull.head_sha)}" for pull in (pulls[0], pulls[3])} <= set(
+        world.calls
+    )
 
 
 @pytest.mark.parametrize("command", ["open-gate", "close-gate"])

@@ -111,7 +111,7 @@ class Scene:
 
     def sweep(self, *more: str) -> int:
         where = ["--github-api", self.server.url, "--credentials", str(self.secret), "--argo-server", self.argo.url]
-        return cli.main(["sweep", *where, "--namespace", "ns", *more])
+        return cli.main(["sweep", *where, "--namespace", "ns", "--repository", REPOSITORY, *more])
 
     def conclusions(self) -> dict[str, list[str | None]]:
         names = {sha(name): name for name in self.argo.workflows.items}
@@ -157,6 +157,22 @@ def test_a_sweep_concludes_what_is_open_and_a_second_one_finds_nothing(
     assert scene.sweep() == 0
     assert scene.conclusions() == expected
     assert capsys.readouterr().out == ""
+
+
+def test_a_check_is_concluded_also_of_a_workflow_that_argo_has_archived(scene: Scene) -> None:
+    for name in ("kept", "deleted", "again"):
+        scene.workflow(name, checks.running(), "Failed", STOPPED)
+        scene.argo.workflows.archive(name)
+    del scene.argo.workflows.items["deleted"]
+    scene.argo.workflows.act("again", "retry", {})  # the archive has it as it ended before
+    names = {sha(name): name for name in ("kept", "deleted", "again")}
+    assert scene.sweep() == 0
+    found = [github_checks.shape(scene.server.state, run) for run in scene.server.state.check_runs.values()]
+    assert {names[one["head_sha"]]: one["conclusion"] for one in found} == {
+        "kept": "cancelled",
+        "deleted": "cancelled",
+        "again": None,
+    }
 
 
 def test_one_check_that_github_refuses_does_not_keep_the_others_open(

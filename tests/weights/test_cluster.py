@@ -53,7 +53,10 @@ def pod(name: str, number: int, phase: str = "Succeeded") -> dict[str, Any]:
 
 @dataclass
 class Cluster:
-    """What the stand-in answers: a text, an object, or a list that it hands out page by page (one item each)."""
+    """What the stand-in answers: a text, an object, or a list that it hands out page by page (one item each).
+
+    The list of workflows has no pages: without an archive it ends at a limit, with one it always says that there is more.
+    """
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str], str | None]] = field(default_factory=list)
@@ -69,7 +72,10 @@ class Cluster:
             return value, {"Location": "http://127.0.0.1:1/elsewhere"}, b"no"
         if value is None:
             return 404, {}, b"{}"
-        if isinstance(value, list):
+        if isinstance(value, list) and path.startswith("/api/v1/workflows/"):
+            limited = "listOptions.limit" in query
+            value = {"metadata": {} if limited else {"continue": "9"}, "items": value[:1] if limited else value}
+        elif isinstance(value, list):
             at = int(query.get("continue") or query.get("listOptions.continue") or 0)
             more = {"continue": str(at + 1)} if at + 1 < len(value) else {}
             value = {"metadata": more, "items": value[at : at + 1]}
@@ -110,7 +116,7 @@ def archive(cluster: Cluster) -> None:
     base, archived = "/api/v1/workflows/ci", "/api/v1/archived-workflows"
     logs = {"n1": node("main-logs"), "n2": node("main-logs", "report"), "dag": node(kind="DAG"), "n3": node()}
     cluster.answers = {
-        base: [workflow(1), workflow(2, finishedAt=None)],
+        base: [workflow(2, finishedAt=None), workflow(1)],
         f"{base}/gpu-ci-1": workflow(1, logs),
         "/artifact-files/ci/workflows/gpu-ci-1/n1/outputs/main-logs": block("01"),
         "/artifact-files/ci/workflows/gpu-ci-1/n2/outputs/main-logs": block("02", 2.5),

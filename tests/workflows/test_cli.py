@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from shardlib.gate.runs import run_name
 from tests.gate.argo_server import TOKEN, serving_argo
 from tests.gate.github_server import USER_TOKEN, GitHubServer
 from tests.repositories import commit, git
@@ -106,7 +107,7 @@ def test_ci_does_by_command_what_a_delivery_would(
         monkeypatch.setenv("ARGO_SERVER", argo.url.removeprefix("http://"))
         monkeypatch.setenv("ARGO_SECURE", "false")
         assert main(argv) == 0
-        assert argo.workflows.calls == [f"submit kernels-1-{head[:12]}"]
+        assert argo.workflows.calls == [f"submit {run_name('kernels', '1', head)}"]
 
 
 @pytest.mark.slow

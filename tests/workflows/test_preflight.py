@@ -144,11 +144,11 @@ def test_a_run_is_submitted_once_for_a_head(
     sha = "0123456789abcdef0123456789abcdef01234567"
     argv = ["submit", "--settings", str(ROOT / "gpu-ci.toml"), "--pr", "123", "--sha", sha]
     assert main(argv) == 0
-    assert "argo resume -n gpu-ci gpu-ci-123-0123456789ab" in capsys.readouterr().out
+    assert "argo resume -n gpu-ci gpu-ci-123-0123456789abcdef0123456789abcdef" in capsys.readouterr().out
     assert main(argv) == 0
     assert "is there already" in capsys.readouterr().out
     ((path, body),) = server.posted.items()
-    assert path.endswith("/namespaces/gpu-ci/workflows/gpu-ci-123-0123456789ab")
+    assert path.endswith("/namespaces/gpu-ci/workflows/gpu-ci-123-0123456789abcdef0123456789abcdef")
     assert body["spec"] == {
         "workflowTemplateRef": {"name": "gpu-ci"},
         "arguments": {

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from shardlib.errors import SettingsError
+from shardlib.gate.runs import run_name
 from tests.workflows.chains import REQUIRED, damaged, make_settings
 from workflows import render, webhook
 from workflows.commands.lint import lint_texts
@@ -185,12 +186,13 @@ def test_a_token_beside_another_image_is_found() -> None:
     assert [finding.rule for finding in lint(Document(workflow, "webhook.yaml"))] == ["token"]
 
 
-def test_names_of_looks_fit_into_a_label_whatever_the_settings_and_the_number() -> None:
+def test_names_of_runs_and_looks_fit_into_a_label_whatever_the_settings_and_the_number() -> None:
     values = {"webhook": True, "github_secret": "g", "argo_server": "http://argo:2746"}
-    with pytest.raises(SettingsError, match="at most 38 characters"):
-        make_settings(name="x" * 39, **values)
-    own = make_settings(name="x" * 38, **values)
+    with pytest.raises(SettingsError, match="at most 20"):
+        make_settings(name="x" * 21, **values)
+    own = make_settings(name="x" * 20, **values)
     for one in webhook.documents(own):
         assert len(one["metadata"]["name"]) <= 63 or one["kind"] == "Secret"
     for command in ("open-gate", "close-gate"):
-        assert len(f"{own.name}-{command}-{'9' * 7}-abcde") <= 63
+        assert len(f"{own.name}-{command}-{'9' * 9}-abcde") <= 63
+    assert len(run_name(own.name, "9" * 9, "f" * 40)) <= 63

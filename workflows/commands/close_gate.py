@@ -1,4 +1,4 @@
-"""`python -m workflows close-gate`: the same for a pull request that was closed, whose runs it stops."""
+"""`python -m workflows close-gate`: does what open-gate does; if GitHub says the pull request is closed, stops its runs."""
 
 from __future__ import annotations
 

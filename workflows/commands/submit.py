@@ -7,6 +7,7 @@ from typing import Any
 
 from shardlib.errors import Exit
 from shardlib.gate import names
+from shardlib.gate.runs import run_name
 from workflows import settings
 from workflows.cluster import Cluster
 from workflows.settings import Settings
@@ -49,7 +50,7 @@ def workflow(settings: Settings, *, pr: str, sha: str, repository: str) -> dict[
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
         "metadata": {
-            "name": f"{settings.name}-{pr}-{sha[:12]}",
+            "name": run_name(settings.name, pr, sha),
             "namespace": settings.namespace,
             "labels": {"workflows.argoproj.io/workflow-template": settings.name},  # as `argo submit --from` does
         },
