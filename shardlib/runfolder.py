@@ -74,6 +74,15 @@ class RunFolder:
                 f"{where}: byte {err.start} is not ASCII; plans are written by `shardlib plan` only"
             ) from err
 
+    @property
+    def collection_path(self) -> Path:
+        """Where what pytest collected is kept, as `document` reads it."""
+        return self.path / "collect" / "collect.json"
+
+    def write_collection(self, text: str) -> None:
+        """Keeps what pytest collected, in the place of an older one; a workflow's collect-tests brings its own."""
+        safefiles.replace(self.path, ("collect", "collect.json"), text.encode("ascii"))
+
     def brought_durations(self) -> Path | None:
         """Returns the path of the durations file that `collect` brought along; None if it brought none.
 

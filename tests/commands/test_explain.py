@@ -19,7 +19,7 @@ RUN = PytestRun(version="9", python="3", rootdir="/r", inifile=None, cwd="/r", a
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan() -> Plan:
     tests = (
         CollectedTest(id="a.py::test_one", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="a.py::test_two", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
@@ -27,8 +27,7 @@ def plan(tmp_path: Path) -> Plan:
         CollectedTest(id="a.py::test_skip", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="c.py::test_cpu", file="c.py", mode=Mode.CPU, gpus=0, why="default_mode"),
     )
-    durations = tmp_path / "d.json"
-    durations.write_text('{"a.py": 3, "a.py::test_one": 5, "a.py::test_two": 4, "a.py::test_skip": 0}')
+    durations = {"a.py": 3.0, "a.py::test_one": 5.0, "a.py::test_two": 4.0, "a.py::test_skip": 0.0}
     collection = Collection(pytest=RUN, settings=Settings(startup_seconds=10), tests=tests)
     return make_plan(collection, shards=1, durations=durations)
 
