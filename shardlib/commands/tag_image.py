@@ -41,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Copies and tags, unless that waits for a merge or a newer run did so; returns 0 either way."""
+    if args.ledger:
+        names.need("--uid", args.uid, by="--ledger")
+        names.need("--created", args.created, by="--ledger")
     wanted = (not args.if_merged or _merged(args)) and not (args.ledger and _is_overtaken(args))
     if wanted:
         _tag(args)
@@ -53,8 +56,8 @@ def _merged(args: argparse.Namespace) -> bool:
     """Returns whether GitHub merged exactly this head."""
     repository = names.check("--repository", args.repository, names.REPOSITORY)
     pr, sha = names.check("--pr", args.pr, names.NUMBER), names.check("--sha", args.sha, names.SHA)
-    if not args.github_api or not args.credentials:
-        raise UsageError("--if-merged needs --github-api and --credentials: whom to ask, and as whom")
+    names.need("--github-api", args.github_api, by="--if-merged")
+    names.need("--credentials", args.credentials, by="--if-merged")
     from shardlib.gate.github import connect  # needs libraries that are not there where nothing is asked
 
     path = f"/repos/{repository}/pulls/{pr}"
