@@ -66,7 +66,7 @@ class RunFolder:
         where = self.path / "plan" / "plan.json"
         data = safefiles.read_bytes(self.path, ("plan", "plan.json"), limit=MAX_PLAN_BYTES)
         if data is None:
-            raise RunFolderError(f"{where}: no such file; `shardlib plan --run {self.path}` writes it")
+            raise RunFolderError(f"{where}: no such file; `shardlib plan --run {self.path} --shards N` writes it")
         try:
             return Plan.loads(data.decode("ascii"), str(where))
         except UnicodeDecodeError as err:
