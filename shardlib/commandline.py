@@ -54,6 +54,16 @@ class Program:
     extras: Mapping[str, str]
     declare: Callable[[argparse.ArgumentParser], object] = lambda parser: None
 
+    @property
+    def by_name(self) -> dict[str, Command]:
+        """The commands without their headings."""
+        return {name: command for group in self.commands.values() for name, command in group.items()}
+
+    @property
+    def takes_pytest_args(self) -> bool:
+        """Whether a `--` begins what is pytest's; else it is argparse's own."""
+        return any(command.takes_pytest_args for command in self.by_name.values())
+
 
 class _Parser(argparse.ArgumentParser):
     """argparse, but its errors are ours: argparse would exit with 2, which is pytest's."""
@@ -123,7 +133,7 @@ def _reader_is_gone(stream: TextIO | None) -> bool:
 
 def _dispatch(program: Program, argv: list[str]) -> int:
     own, pytest_args = argv, None
-    if "--" in argv:
+    if "--" in argv and program.takes_pytest_args:
         own, pytest_args = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     name = own[0] if own else None
     if name in (None, "-h", "--help"):
@@ -132,10 +142,9 @@ def _dispatch(program: Program, argv: list[str]) -> int:
     if name == "--version":
         sys.stdout.write(f"shardlib {__version__}\n")
         return Exit.GREEN
-    commands = {name: command for group in program.commands.values() for name, command in group.items()}
-    command = commands.get(name or "")
+    command = program.by_name.get(name or "")
     if name is None or command is None:
-        raise UsageError(f"no command {name!r}; the commands: {', '.join(commands)}")
+        raise UsageError(f"no command {name!r}; the commands: {', '.join(program.by_name)}")
     if pytest_args is not None and not command.takes_pytest_args:
         raise UsageError(
             f"`{name}` takes no pytest arguments: those of the plan hold (remove {' '.join(['--', *pytest_args])})"
@@ -179,9 +188,8 @@ def _parse(
 
 
 def _overview(program: Program) -> str:
-    takes = any(command.takes_pytest_args for group in program.commands.values() for command in group.values())
-    width = max(len(name) for group in program.commands.values() for name in group)
-    lines = [f"usage: {program.usage} COMMAND [options]{f' {_PYTEST_ARGUMENTS}' if takes else ''}"]
+    width = max(map(len, program.by_name))
+    lines = [f"usage: {program.usage} COMMAND [options]{f' {_PYTEST_ARGUMENTS}' if program.takes_pytest_args else ''}"]
     for heading, group in program.commands.items():
         lines += ["", f"{heading}:", *(f"  {name:{width}}  {command.help}" for name, command in group.items())]
     lines += ["", f"`{program.usage} COMMAND --help` says more; `{program.usage} --version` says which one this is."]

@@ -76,7 +76,8 @@ def test_lint_is_green_for_the_settings_and_red_for_a_file_with_a_mistake(
     assert main(["lint", "--settings", str(path), str(broken)]) == 1
     assert "does not depend on calculate-shards, so this hangs for ever" in capsys.readouterr().out
     broken.write_text("a: [")
-    assert main(["lint", "--settings", str(path), str(broken)]) == 11
+    assert main(["lint", "--settings", str(path), "--", str(broken)]) == 11
+    assert "is not valid YAML" in capsys.readouterr().err
 
 
 def test_argo_s_own_lint_is_asked_where_there_is_one_and_its_complaint_is_red(
