@@ -50,7 +50,9 @@ def _bring(durations: Path, folder: Path) -> None:
         with durations.open("rb") as stream:
             data = stream.read(MAX_DURATIONS_BYTES + 1)
     except OSError as err:
-        raise CollectError(f"--durations {durations}: cannot be read: {err.strerror}; give the checkout's file") from err
+        raise CollectError(
+            f"--durations {durations}: cannot be read: {err.strerror}; give the checkout's file"
+        ) from err
     if len(data) > MAX_DURATIONS_BYTES:
         raise CollectError(f"--durations {durations}: more than {MAX_DURATIONS_BYTES} bytes")
     try:

@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sha", metavar="SHA", help="with --if-merged: the commit that was tested, which must be its head"
     )
-    parser.add_argument("--ledger", type=Path, metavar="DIR", help="remember who moved the tag; an older run never does")
+    parser.add_argument(
+        "--ledger", type=Path, metavar="DIR", help="remember who moved the tag; an older run never does"
+    )
     parser.add_argument("--uid", default="", metavar="UID", help="with --ledger: the workflow's uid")
     parser.add_argument(
         "--created", default="", metavar="TIME", help="with --ledger: Argo's {{workflow.creationTimestamp}}"

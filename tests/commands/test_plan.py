@@ -225,7 +225,10 @@ def test_no_claimed_timeout_holds_a_node_longer_than_the_workflow_lets_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "collect.json"
-    tests = (replace(collected_test("a"), timeout_seconds=1e9), replace(collected_test("w", Mode.CPU, 0), timeout_seconds=1e9))
+    tests = (
+        replace(collected_test("a"), timeout_seconds=1e9),
+        replace(collected_test("w", Mode.CPU, 0), timeout_seconds=1e9),
+    )
     document.write(collection(*tests), path)
     argv = ["plan", "--run", str(tmp_path / "run"), "--collected", str(path), "--shards", "1", "--fan-out"]
     assert cli.main([*argv, "--parameters", str(tmp_path / "out"), "--max-deadline", "3600"]) == 0
