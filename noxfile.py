@@ -37,8 +37,9 @@ def _param(python: str, pytest: str) -> Any:
 
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
-    """Runs ruff."""
+    """Runs ruff: its rules, and whether everything is formatted."""
     session.run(str(BIN / "ruff"), "check", ".")
+    session.run(str(BIN / "ruff"), "format", "--check", ".")
 
 
 @nox.session(venv_backend="none")

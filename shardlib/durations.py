@@ -67,7 +67,8 @@ def load(path: Path) -> dict[str, float]:
         if not isinstance(value, float):
             _refuse(path, f"has {_shown(value)} for {key!r}", "every value must be a number of seconds")
         if not 0 <= value <= MAX_SECONDS:  # false for NaN as well
-            _refuse(path, f"has {value} for {key!r}", f"seconds must lie between 0 and {MAX_SECONDS:.0f}")
+            step = f"seconds must lie between 0 and {MAX_SECONDS:.0f}: measure that test again, or drop its entry"
+            _refuse(path, f"has {value} for {key!r}", step)
         seconds[key] = value
     return seconds
 
@@ -157,11 +158,8 @@ def _read(path: Path) -> str:
 
 
 def _parse(path: Path, text: str) -> object:
-    def constant(name: str) -> NoReturn:
-        _refuse(path, f"holds {name}, which is no number of seconds", "measure that test again or drop its entry")
-
-    try:
-        data: object = json.loads(text, object_pairs_hook=_Pairs, parse_constant=constant, parse_int=float)
+    try:  # NaN and Infinity are floats here, for `load` to refuse with their key
+        data: object = json.loads(text, object_pairs_hook=_Pairs, parse_int=float)
     except json.JSONDecodeError as err:
         message = f"{path}, line {err.lineno}, column {err.colno}: {err.msg}; {_SHAPE}"
         raise DurationsError(message) from err

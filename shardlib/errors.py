@@ -1,4 +1,4 @@
-"""The error families, each with its own exit code; only `cli.main` turns them into codes.
+"""The error families, each with its own exit code; only `commandline.main` turns them into codes.
 
 The codes keep clear of pytest's own (0-5), of sysexits' usage error (64, which Argo also reports for a main that could
 not be started), and of a signal's (137, 143). `Exit` holds the codes that a finished command reports.

@@ -30,14 +30,9 @@ def changed_files(checkout: Path, base: str, head: str) -> tuple[str, ...]:
 
     Raises:
         UsageError: no checkout, an unknown revision, or no common ancestor (a shallow clone may lack it).
+        InfrastructureError: git cannot be started, or not read what it has.
     """
-    try:
-        ancestor = _git(checkout, "merge-base", "--end-of-options", base, head).strip()
-    except InfrastructureError as err:
-        raise UsageError(
-            f"{checkout}: no merge base of {base!r} and {head!r}: {err}; fetch both, and a shallow clone's history "
-            "(git fetch --unshallow)"
-        ) from err
+    ancestor = _merge_base(checkout, base, head)
     # Renames as a deletion and an addition: finding them needs the files' content, and both names count anyway. A
     # submodule counts whatever .gitmodules wants ignored, and diff-tree, unlike diff, whatever the user has configured.
     options = ["-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none"]
@@ -48,6 +43,27 @@ def changed_files(checkout: Path, base: str, head: str) -> tuple[str, ...]:
         changed |= {name} if {before, after} - {_SUBMODULE, _NOTHING} else set()
         changed |= {f"{name}/"} if _SUBMODULE in (before, after) else set()
     return tuple(sorted(changed))
+
+
+def _merge_base(checkout: Path, base: str, head: str) -> str:
+    if not checkout.is_dir():
+        raise UsageError(f"{checkout}: no such folder; name a git checkout")
+    looked = _run(checkout, "rev-parse", "--git-dir")
+    if looked.returncode:
+        raise UsageError(f"{checkout}: is no git checkout ({_complaint(looked)}); name one, or clone the repository")
+    for revision in (base, head):
+        if _run(checkout, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").returncode:
+            raise UsageError(
+                f"{checkout}: no revision {revision!r}; check its spelling (`git branch --all` lists branches), or fetch it"
+            )
+    found = _run(checkout, "merge-base", "--end-of-options", base, head)
+    if found.returncode > 1:
+        raise InfrastructureError(f"git merge-base: {_complaint(found)}")
+    if found.returncode:
+        shallow = _git(checkout, "rev-parse", "--is-shallow-repository").strip() == "true"
+        step = "fetch the history of this shallow clone (git fetch --unshallow)" if shallow else "name another base"
+        raise UsageError(f"{checkout}: no merge base of {base!r} and {head!r}; {step}")
+    return found.stdout.decode("ascii").strip()
 
 
 def fetch_history(url: str, folder: Path, *, base: str, sha: str, token: str | None, wait: Wait) -> None:
@@ -133,14 +149,24 @@ def _login(url: str, token: str | None) -> dict[str, str]:
 
 def _git(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """Returns what git prints; InfrastructureError with the end of its complaint otherwise."""
+    done = _run(folder, *arguments, environment=environment)
+    if done.returncode:
+        raise InfrastructureError(f"git {arguments[0]}: {_complaint(done)}")
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _run(
+    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Returns how git ended; InfrastructureError if it could not begin."""
     command = ["git", "-C", str(folder), *arguments]
     own = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environment or {})}
     try:
-        done = subprocess.run(command, env=own, capture_output=True, check=False)
+        return subprocess.run(command, env=own, capture_output=True, check=False)
     except OSError as err:
         raise InfrastructureError(f"git cannot be started: {err.strerror}; install git") from err
-    if done.returncode:
-        complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        told = printable(complaint[-1]) if complaint else f"exit {done.returncode}"
-        raise InfrastructureError(f"git {arguments[0]}: {told}")
-    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return printable(complaint[-1]) if complaint else f"exit {done.returncode}"

@@ -83,13 +83,22 @@ class RunFolder:
         where = self.path / "plan" / "plan.json"
         data = safefiles.read_bytes(self.path, ("plan", "plan.json"), limit=MAX_PLAN_BYTES)
         if data is None:
-            raise RunFolderError(f"{where}: no such file; `shardlib plan --run {self.path}` writes it")
+            raise RunFolderError(f"{where}: no such file; `shardlib plan --run {self.path} --shards N` writes it")
         try:
             return Plan.loads(data.decode("ascii"), str(where))
         except UnicodeDecodeError as err:
             raise PlanError(
                 f"{where}: byte {err.start} is not ASCII; plans are written by `shardlib plan` only"
             ) from err
+
+    @property
+    def collection_path(self) -> Path:
+        """Where what pytest collected is kept, as `document` reads it."""
+        return self.path / "collect" / "collect.json"
+
+    def write_collection(self, text: str) -> None:
+        """Keeps what pytest collected, in the place of an older one; a workflow's collect-tests brings its own."""
+        safefiles.replace(self.path, ("collect", "collect.json"), text.encode("ascii"))
 
     def brought_durations(self) -> Path | None:
         """Returns the path of the durations file that `collect` brought along; None if it brought none.

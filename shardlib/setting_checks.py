@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from shardlib.errors import SettingsError
 from shardlib.fields import short
 from shardlib.model import Mode
+from shardlib.places import Place
 
 TABLE = "tool.shardlib"
 _DAY_SECONDS = 86_400
@@ -36,49 +35,6 @@ def unfit(mode: Mode, gpus: object, gpus_per_node: int) -> str | None:
     if mode is Mode.SEQUENTIAL and gpus != gpus_per_node:
         return f"gpus={gpus} does not go with mode 'sequential', which holds the whole node: leave gpus out"
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a table was read, to say it in messages."""
-
-    where: str
-    source: str
-
-    def wrong(self, key: str, value: object, expected: str, rule: int | None = None) -> SettingsError:
-        """Returns the error for a value that is not what it must be; `rule` is the index of its mode rule."""
-        name = key if rule is None else f"modes[{rule}].{key}"
-        return SettingsError(f"{self._at(key, rule)}: {TABLE}.{name} = {short(value)}: expected {expected}")
-
-    def unknown(self, key: str, value: object, names: list[str], rule: int | None = None) -> SettingsError:
-        """Returns the error for a key that is none of `names`."""
-        near = difflib.get_close_matches(key, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        name = key if rule is None else f"modes[{rule}].{key}"
-        return SettingsError(
-            f"{self._at(key, rule)}: {TABLE}.{name} = {short(value)}: no such setting{hint} "
-            f"The settings: {', '.join(names)}"
-        )
-
-    def _at(self, key: str, rule: int | None) -> str:
-        line = _line(self.source, key, rule)
-        return self.where if line is None else f"{self.where}:{line}"
-
-
-def _line(source: str, key: str, rule: int | None) -> int | None:
-    """Returns the 1-based line that sets `key` in our table (in the `rule`-th of its mode rules), if it is found."""
-    table, count, found = "", -1, None
-    pattern = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*=""")
-    for number, text in enumerate(source.splitlines(), 1):
-        header = re.match(r"\s*\[{1,2}\s*([\w.-]+)\s*\]{1,2}\s*(#.*)?$", text)
-        if header:
-            table = header[1]
-            count += table == f"{TABLE}.modes"
-        elif pattern.match(text) and (table == TABLE if rule is None else (table, count) == (f"{TABLE}.modes", rule)):
-            return number
-        elif rule is not None and table == TABLE and re.match(r"\s*modes\s*=", text):
-            found = number  # rules as inline tables: the list's line is all that can be said
-    return found
 
 
 _MODES = ", ".join(repr(mode.value) for mode in Mode)

@@ -13,7 +13,8 @@ from typing import Any
 from shardlib.errors import SettingsError
 from shardlib.fields import short
 from shardlib.model import Mode
-from shardlib.setting_checks import TABLE, ModeRule, Place, checked, mode_rules
+from shardlib.places import Place
+from shardlib.setting_checks import TABLE, ModeRule, checked, mode_rules
 
 __all__ = ["ModeRule", "Settings", "load"]
 
@@ -81,7 +82,7 @@ class Settings:
         Raises:
             SettingsError: an unknown key, a wrong type, or a value out of range.
         """
-        place = Place(where=where, source=source)
+        place = Place(where=where, source=source, table=TABLE)
         names = [field.name for field in dataclasses.fields(cls)]
         for key in table:
             if key not in names:

@@ -49,7 +49,9 @@ def test_an_unexpected_exception_is_a_bug_with_its_traceback(
 ) -> None:
     vars(command)["main"] = raising(ZeroDivisionError("oops"))
     assert cli.main(["collect"]) == int(Exit.BUG) == 70
-    assert "ZeroDivisionError: oops" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: oops" in err
+    assert "this is a bug in shardlib; please report it with the traceback above" in err
 
 
 def test_an_interrupt_is_130(command: ModuleType) -> None:
@@ -63,8 +65,8 @@ def test_an_interrupt_is_130(command: ModuleType) -> None:
 def test_a_reader_that_goes_is_no_bug(stream: str, lines: int, unbuffered: str) -> None:
     code = f"""
 import sys
-from shardlib import cli
-cli._dispatch = lambda argv: [print("what nobody reads", file=sys.{stream}) for _ in range({lines})] and 0
+from shardlib import cli, commandline
+commandline._dispatch = lambda program, argv: [print("what nobody reads", file=sys.{stream}) for _ in range({lines})] and 0
 raise SystemExit(cli.main([]))
 """
     reading, writing = os.pipe()
@@ -86,13 +88,13 @@ raise SystemExit(cli.main([]))
 def test_a_reader_that_goes_when_all_is_said_changes_nothing() -> None:
     code = """
 import sys, time
-from shardlib import cli
-def say(argv):
+from shardlib import cli, commandline
+def say(program, argv):
     print("all", flush=True)
-    while not cli._reader_is_gone(sys.stdout):
+    while not commandline._reader_is_gone(sys.stdout):
         time.sleep(0.01)
     return 1
-cli._dispatch = say
+commandline._dispatch = say
 raise SystemExit(cli.main([]))
 """
     root = Path(cli.__file__).parent.parent
@@ -137,7 +139,8 @@ def test_everything_after_the_first_double_dash_is_pytests(command: ModuleType) 
         (["collect", "--number", "x"], ["--number", "'x'", "usage: shardlib collect"]),
         (["collect", "--nmber", "3"], ["--nmber"]),
         (["collect", "--num", "3"], ["--num"]),  # an abbreviation today is another option tomorrow
-        (["collect", "tests"], ["tests"]),
+        (["collect", "tests"], ["tests; arguments for pytest go behind --", "[-- pytest arguments]"]),
+        (["verify", "--run", "x", "tests"], ["unrecognized arguments: tests\nusage: "]),
         (["run", "--run", "x", "--shard", "01", "--", "-k", "x"], ["`run` takes no pytest arguments", "-- -k x"]),
     ],
 )
@@ -158,6 +161,7 @@ def test_help_and_version_are_green_on_stdout(capsys: pytest.CaptureFixture[str]
         (["--version"], __version__),
         (["collect", "--help"], "--output"),
         (["plan", "--help"], "What follows `--` is pytest's own."),
+        (["plan", "--help"], "[-- pytest arguments]"),
         (["explain", "--help"], "NODE_ID"),
     ):
         assert cli.main(argv) == 0
@@ -183,7 +187,11 @@ def test_the_package_runs_as_a_module_and_imports_only_the_command_it_runs(tmp_p
 
 
 def test_output_that_the_terminal_cannot_encode_is_escaped(tmp_path: Path) -> None:
-    code = "from shardlib import cli; cli._dispatch = lambda argv: print('\\ud800 \\u2603') or 0; raise SystemExit(cli.main([]))"
+    code = (
+        "from shardlib import cli, commandline;"
+        "commandline._dispatch = lambda program, argv: print('\\ud800 \\u2603') or 0;"
+        "raise SystemExit(cli.main([]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(cli.__file__).parent.parent,
@@ -192,3 +200,13 @@ def test_output_that_the_terminal_cannot_encode_is_escaped(tmp_path: Path) -> No
         check=True,
     )
     assert done.stdout == b"\\ud800 \\u2603\n"
+
+
+def test_commands_for_people_stand_apart_from_the_workflows_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    people, _, steps = out.partition("steps of the workflow:\n")
+    assert "for you:\n  collect" in people
+    assert "  weights " in people
+    assert "  verify-gate " in steps
+    assert "--version" in out

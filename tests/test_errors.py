@@ -9,9 +9,7 @@ FAMILIES: list[type[ShardlibError]] = [ShardlibError, *ShardlibError.__subclasse
 
 
 def test_every_family_is_found_here() -> None:
-    defined = {
-        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, ShardlibError)
-    }
+    defined = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, ShardlibError)}
     assert set(FAMILIES) == defined
 
 

@@ -105,10 +105,39 @@ def test_a_shallow_clone_is_refused_and_told_how_to_deepen_it(checkout: Path, tm
     assert changed_files(shallow, "origin/main", "origin/feature") == ("docs/page.md",)
 
 
-@pytest.mark.parametrize(("base", "head"), [("nowhere", "HEAD"), ("main", "nowhere"), ("--help", "HEAD")])
-def test_unknown_revisions_are_refused_by_name(checkout: Path, base: str, head: str) -> None:
-    with pytest.raises(UsageError, match=f"no merge base of '{base}' and '{head}'"):
+@pytest.mark.parametrize(
+    ("base", "head", "unknown"),
+    [
+        ("nowhere", "HEAD", "nowhere"),
+        ("main", "nowhere", "nowhere"),
+        ("--help", "HEAD", "--help"),
+        ("main", "a" * 40, "a" * 40),
+        ("main:docs", "HEAD", "main:docs"),
+    ],
+)
+def test_an_unknown_revision_is_refused_by_name(checkout: Path, base: str, head: str, unknown: str) -> None:
+    with pytest.raises(UsageError, match=f"no revision '{unknown}'; check its spelling"):
         changed_files(checkout, base, head)
+
+
+def test_histories_with_nothing_in_common_need_another_branch_and_no_deeper_clone(checkout: Path) -> None:
+    git(checkout, "checkout", "--quiet", "--orphan", "other")
+    commit(checkout, {"a": "1"})
+    with pytest.raises(UsageError, match="no merge base of 'main' and 'other'; name another base"):
+        changed_files(checkout, "main", "other")
+
+
+def test_a_folder_that_is_none_or_no_checkout_is_refused_as_that(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing: no such folder"):
+        changed_files(tmp_path / "nothing", "main", "HEAD")
+    with pytest.raises(UsageError, match=r"is no git checkout \(fatal: not a git repository"):
+        changed_files(tmp_path, "main", "HEAD")
+
+
+def test_git_that_is_not_installed_is_infrastructure(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InfrastructureError, match="install git"):
+        changed_files(checkout, "main", "HEAD")
 
 
 TOKEN = "let-me-in"

@@ -92,3 +92,16 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     ledger.write(tmp_path, entry())
     assert ledger.read(tmp_path, "host/x:main") == entry()
     assert ledger.read(tmp_path, "host/x-main") is None
+
+
+@pytest.mark.parametrize("without", ["--uid", "--created"])
+def test_a_run_that_does_not_say_which_it_is_tags_nothing(
+    registry: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str], without: str
+) -> None:
+    values = {"--uid": "1", "--created": "2026-11-30T12:00:00Z", without: ""}
+    argv = ["tag-image", "--source", f"{registry.host}/x@sha256:{'1' * 64}", "--target", f"{registry.host}/x:main"]
+    argv += ["--insecure", "--ledger", str(tmp_path / "ledger"), *(f"{name}={value}" for name, value in values.items())]
+    assert cli.main(argv) == 11
+    assert f"{without} is missing: --ledger needs it" in capsys.readouterr().err
+    assert registry.requests == []
+    assert not (tmp_path / "ledger").exists()

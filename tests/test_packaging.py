@@ -60,14 +60,18 @@ def closure(name: str) -> list[importlib.metadata.Distribution]:
         distribution = importlib.metadata.distribution(names.pop())
         found[distribution.name] = distribution
         for requirement in map(Requirement, distribution.requires or ()):
-            if (requirement.marker is None or requirement.marker.evaluate({"extra": ""})) and requirement.name not in found:
+            if (
+                requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            ) and requirement.name not in found:
                 names.append(requirement.name)
     return list(found.values())
 
 
 def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON"))}
-    return subprocess.run(list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_equal_sources_give_an_equal_zipapp(zipapp: Path, tmp_path: Path) -> None:

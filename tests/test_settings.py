@@ -67,6 +67,8 @@ def test_an_unknown_key_is_refused_with_its_line_and_what_was_meant(tmp_path: Pa
     assert f"{tmp_path}/pyproject.toml:6: tool.shardlib.markr = 'gpu'" in message
     assert "did you mean 'marker'?" in message
     assert "gpus_per_node" in message  # the valid ones are listed
+    message = refusal(tmp_path, "[tool.shardlib]\nzzz = 1\n")
+    assert "pyproject.toml:2: tool.shardlib.zzz = 1: no such setting. The settings: marker, " in message
 
 
 def test_a_wrong_value_in_a_rule_is_refused_with_the_line_of_that_rule(tmp_path: Path) -> None:
@@ -74,6 +76,11 @@ def test_a_wrong_value_in_a_rule_is_refused_with_the_line_of_that_rule(tmp_path:
     message = refusal(tmp_path, head + '[[tool.shardlib.modes]]\nmatch = "b"\nmode = "isolatd"\n')
     assert "pyproject.toml:7: tool.shardlib.modes[1].mode = 'isolatd'" in message
     assert "did you mean 'isolated'?" in message
+
+
+def test_a_table_in_the_place_of_a_value_is_refused_with_the_line_of_its_header(tmp_path: Path) -> None:
+    message = refusal(tmp_path, '[tool.shardlib]\n\n[tool.shardlib.modes]\nmatch = "a"\n')
+    assert "pyproject.toml:3: tool.shardlib.modes = " in message
 
 
 def test_rules_as_inline_tables_are_refused_with_the_line_of_the_list(tmp_path: Path) -> None:

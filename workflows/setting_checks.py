@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shardlib.errors import SettingsError
-from shardlib.fields import short
 from shardlib.gate.runs import SHA_DIGITS
+from shardlib.places import Place
 
 if TYPE_CHECKING:
     from workflows.settings import Settings
@@ -23,33 +20,6 @@ _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?"
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _NAMED = 63 - len("-999999999-") - SHA_DIGITS  # what a run's name, and a look's, leaves for ours: Argo takes 63
 _EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have (ARGO_FACTS b)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where settings were read, to say it in messages."""
-
-    where: str
-    source: str
-
-    def wrong(self, key: str, value: object, expected: str) -> SettingsError:
-        """Returns the error for a value that is not what it must be."""
-        return SettingsError(f"{self._at(key)}: {key} = {short(value)}: expected {expected}")
-
-    def unknown(self, key: str, value: object, names: list[str]) -> SettingsError:
-        """Returns the error for a key that is none of `names`."""
-        near = difflib.get_close_matches(key, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return SettingsError(
-            f"{self._at(key)}: {key} = {short(value)}: no such setting{hint} The settings: {', '.join(names)}"
-        )
-
-    def _at(self, key: str) -> str:
-        pattern = re.compile(rf"""\s*(\[{{1,2}}\s*)?["']?{re.escape(key)}["']?\s*[=\].]""")
-        for number, line in enumerate(self.source.splitlines(), 1):
-            if pattern.match(line):
-                return f"{self.where}:{number}"
-        return self.where
 
 
 Check = Callable[[str, Any, Place], Any]

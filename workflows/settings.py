@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from shardlib.errors import SettingsError
-from workflows.setting_checks import CHECKS, Place, check_together
+from shardlib.places import Place
+from workflows.setting_checks import CHECKS, check_together
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from shardlib.collecting.document import Collection
 from shardlib.errors import CollectError, Exit, ShardlibError
 from shardlib.model import Mode
 from shardlib.runfolder import MAX_DURATIONS_BYTES
+from shardlib.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +50,9 @@ def _bring(durations: Path, folder: Path) -> None:
         with durations.open("rb") as stream:
             data = stream.read(MAX_DURATIONS_BYTES + 1)
     except OSError as err:
-        raise CollectError(f"--durations {durations}: cannot be read: {err.strerror}; give the checkout's file") from err
+        raise CollectError(
+            f"--durations {durations}: cannot be read: {err.strerror}; give the checkout's file"
+        ) from err
     if len(data) > MAX_DURATIONS_BYTES:
         raise CollectError(f"--durations {durations}: more than {MAX_DURATIONS_BYTES} bytes")
     try:
@@ -60,6 +63,8 @@ def _bring(durations: Path, folder: Path) -> None:
 
 def collect_here(args: Sequence[str], *, gpus: int | None = None, random_seed: int | None = None) -> Collection:
     """Returns what pytest collects in the current directory; says on stderr what it does and what is to note."""
+    if gpus is not None:
+        Settings().with_values("--gpus", gpus_per_node=gpus)  # else found wrong when pytest has imported everything
     collection = collect(args, environ=os.environ, gpus=gpus, random_seed=random_seed, say=_say)
     for note in collection.notes:
         _say(f"note: {note}")

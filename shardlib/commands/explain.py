@@ -55,10 +55,11 @@ def explain(plan: Plan, node_id: str) -> str:
     holds = f"{group.gpus} GPU{'' if group.gpus == 1 else 's'}" if group.gpus else "no GPU"
     worker = "a worker that starts for it" if entry.started else "a worker that ran another group before"
     limit = test_limit_seconds(test, group, plan.settings)
+    of = "" if shard.is_cpu else f" of {sum(not other.is_cpu for other in plan.shards)}"  # as `run` counts
     lines = [
         ("mode", f"{group.mode.value}, {holds}; by {test.why or 'an unknown rule'}"),
         ("weight", f"{duration(test.weight_ms)}, {_SOURCES[test.source]}"),
-        ("shard", f"{shard.name} of {len(plan.shards)}, predicted {duration(shard.predicted_ms)}"),
+        ("shard", f"{shard.name}{of}, predicted {duration(shard.predicted_ms)}"),
         ("group", f"{group.id}, {shard.groups.index(group.id) + 1} of {len(shard.groups)} in the shard; in {worker}"),
         (
             "position",
@@ -91,5 +92,5 @@ def _similar(plan: Plan, node_id: str) -> str:
     near = [known for known in ids if node_id in known][:5]
     near = near or difflib.get_close_matches(node_id, ids[:_COMPARED], n=5, cutoff=0.5)
     if not near:
-        return "; `shardlib collect` lists what pytest finds"
+        return "; `pytest --collect-only -q` lists what pytest finds"
     return "; did you mean\n" + "\n".join(f"  {short(known)}" for known in near)

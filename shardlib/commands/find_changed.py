@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from shardlib.commands.fetch_source import wait
-from shardlib.errors import Exit, ShardlibError, UsageError
+from shardlib.errors import Exit, ShardlibError
 from shardlib.escape import printable
 from shardlib.gate import clone_options, names
 from shardlib.git import changed_files, fetch_history
@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOB",
         help="files that the GPU tests are for (`*` crosses `/`); default: all",
     )
-    parser.add_argument("--label", metavar="NAME", help="with --github-api: ask whether this approves the head already")
+    parser.add_argument(
+        "--label", metavar="NAME", help="with --github-api and --parameters: ask whether this approves the head already"
+    )
     parser.add_argument(
         "--parameters",
         type=Path,
@@ -45,20 +47,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Prints the changed files and whether GPU code is among them; returns 0 either way."""
+    values = _checked(args) if args.parameters else {}
+    if args.label is not None:  # nobody would be asked, or told
+        names.need("--github-api", args.github_api, by="--label")
+        names.need("--parameters", args.parameters, by="--label")
     changed = changed_files(args.checkout, args.base, args.head) if args.clone is None else _cloned(args)
     touched = matching(changed, args.glob or ["*"])
     for line in explain(changed, touched):
         print(line)
     if args.parameters:
-        values = {
-            "gpu-code": "true" if touched else "false",
-            "sha": names.check("--head", args.head, names.SHA),
-            "pr": names.check("--pr", args.pr, names.NUMBER),
-            "repo": names.check("--repository", args.repository, names.REPOSITORY),
-        }
-        labelled = bool(touched) and None not in (args.github_api, args.label) and _labelled(args)
-        write_parameters(args.parameters, {**values, "labelled": "true" if labelled else "false"})
+        labelled = bool(touched) and args.label is not None and _labelled(args)
+        told = {"gpu-code": bool(touched), "labelled": labelled}
+        write_parameters(args.parameters, values | {name: "true" if is_so else "false" for name, is_so in told.items()})
     return Exit.GREEN
+
+
+def _checked(args: argparse.Namespace) -> dict[str, str]:
+    """Returns the parameters that say what the run is of; each becomes part of manifests and addresses."""
+    return {
+        "sha": names.check("--head", args.head, names.SHA),
+        "pr": names.check("--pr", args.pr, names.NUMBER),
+        "repo": names.check("--repository", args.repository, names.REPOSITORY),
+    }
 
 
 def _cloned(args: argparse.Namespace) -> tuple[str, ...]:
@@ -82,8 +92,7 @@ def _labelled(args: argparse.Namespace) -> bool:
 
     question = Question(repository=args.repository, pr=int(args.pr), sha=args.head, label=args.label, allow_forks=True)
     try:
-        if args.credentials is None:
-            raise UsageError("--credentials is missing: --github-api needs it")
+        names.need("--credentials", args.credentials, by="--github-api")
         github = connect(args.github_api, args.credentials, patience_seconds=_PATIENCE_SECONDS)
         reasons = decide(question, read_facts(github, question)).reasons
     except ShardlibError as err:

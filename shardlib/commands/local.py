@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shardlib import child
+from shardlib.commandline import at_least_one
 from shardlib.commands.collect import collect_here, summary
-from shardlib.commands.plan import add_planning_arguments, earlier_seed, make_plan
+from shardlib.commands.plan import add_planning_arguments, earlier_seed, make_plan, read_durations
 from shardlib.commands.verify import verify
 from shardlib.errors import Exit, UsageError
 from shardlib.escape import printable
@@ -46,8 +47,10 @@ class Node:
     def command(self, run: Path, shard: str) -> list[str]:
         """Returns the argv of one shard's process."""
         options = ["--simulated-gpus"] if self.simulated else []
-        workers = self.cores // self.at_once or 1 if shard == CPU_SHARD else None
-        if (workers := self.max_workers or workers) is not None:
+        workers = self.max_workers
+        if workers is None and shard == CPU_SHARD:
+            workers = self.cores // self.at_once or 1
+        if workers is not None:
             options += ["--max-workers", str(workers)]
         return child.command("shardlib.cli:main", "run", "--run", str(run), "--shard", shard, *options)
 
@@ -59,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_planning_arguments(parser)
     parser.add_argument(
-        "--at-once", type=int, default=1, metavar="N", help="shards that run at the same time (default: 1)"
+        "--at-once", type=at_least_one, default=1, metavar="N", help="shards that run at the same time (default: 1)"
     )
     parser.add_argument("--simulated-gpus", action="store_true", help="simulate the GPUs though there are some")
     parser.add_argument(
         "--max-workers",
-        type=int,
+        type=at_least_one,
         metavar="N",
         help="living workers of each shard; default with simulated GPUs: the cores, shared by the shards at once",
     )
@@ -74,8 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Does all of it; returns `verify`'s 0 or 1, or 75 if a shard said infrastructure or the run was stopped."""
     folder = RunFolder(args.run)
+    real = NvidiaGpus.find(os.environ)
+    shown = len(real.names) if real else 0
+    node = _node(args, shown)
     plan = _make_plan(folder, args)
-    node = _node(plan, args)
+    if not node.simulated:
+        _check_fits(plan, shown)
     print(f"\n{table(plan)}\n", flush=True)
     for line in _explained(plan, node):
         print(line, flush=True)
@@ -153,37 +160,39 @@ class _Running:
 
 
 def _make_plan(folder: RunFolder, args: argparse.Namespace) -> Plan:
-    for option in ("shards", "at_once", "max_workers"):
-        if (value := getattr(args, option)) is not None and value < 1:
-            raise UsageError(f"--{option.replace('_', '-')} {value}: at least 1")
+    durations = read_durations(args, args.durations)
     collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=earlier_seed(folder))
     print(summary(collection), flush=True)
     plan = make_plan(
         collection,
         shards=args.shards,
         gpus=args.gpus,
-        durations=args.durations,
+        durations=durations,
         strategy=args.strategy,
         startup_seconds=args.startup_seconds,
         gpu_hour_price=args.gpu_hour_price,
     )
     folder.write_plan(plan)
+    folder.write_collection(collection.dumps())
     return plan
 
 
-def _node(plan: Plan, args: argparse.Namespace) -> Node:
-    """Returns how shards run here: on the real GPUs if there are enough, on simulated ones if there are none."""
-    needed = max((shard.slots for shard in plan.shards if not shard.is_cpu), default=0)
-    real = NvidiaGpus.find(os.environ)
-    shown = len(real.names) if real else 0
+def _node(args: argparse.Namespace, shown: int) -> Node:
+    """Returns how shards run here: on the GPUs that are shown, on simulated ones if there are none."""
     simulated = args.simulated_gpus or shown == 0
-    if not simulated and shown < needed:
-        raise UsageError(f"--gpus {needed}: this machine shows {shown} GPUs; plan for those, or pass --simulated-gpus")
     if not simulated and args.at_once > 1:
         raise UsageError(f"--at-once {args.at_once}: each shard needs this machine's GPUs for itself, so one at a time")
     cores = len(os.sched_getaffinity(0))
     cap = max(1, cores // args.at_once) if simulated else None
-    return Node(simulated=simulated, at_once=args.at_once, max_workers=args.max_workers or cap, cores=cores)
+    workers = cap if args.max_workers is None else args.max_workers
+    return Node(simulated=simulated, at_once=args.at_once, max_workers=workers, cores=cores)
+
+
+def _check_fits(plan: Plan, shown: int) -> None:
+    """Raises UsageError if a shard needs more GPUs than are shown."""
+    needed = max((shard.slots for shard in plan.shards if not shard.is_cpu), default=0)
+    if shown < needed:
+        raise UsageError(f"--gpus {needed}: this machine shows {shown} GPUs; plan for those, or pass --simulated-gpus")
 
 
 def _explained(plan: Plan, node: Node) -> Iterator[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from shardlib import durations as durations_file
 from shardlib.collecting import document
 from shardlib.collecting.document import Collection
+from shardlib.commandline import at_least_one
 from shardlib.commands.collect import collect_here
 from shardlib.errors import Exit, PlanError, RunFolderError, UsageError
 from shardlib.fields import short
@@ -20,6 +22,7 @@ from shardlib.parameters import write_parameters
 from shardlib.plan import Plan, Prediction
 from shardlib.reports.plan_table import fan_out, parameters, table
 from shardlib.runfolder import RunFolder
+from shardlib.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameters", type=Path, metavar="DIR", help="write what a workflow needs to know, one small file for each"
     )
     parser.add_argument(
-        "--max-deadline", type=int, metavar="S", help="no shard's deadline is longer, whatever timeouts its tests claim"
+        "--max-deadline",
+        type=at_least_one,
+        metavar="S",
+        help="no shard's deadline is longer, in seconds, whatever timeouts its tests claim",
     )
     parser.add_argument(
         "--fan-out", action="store_true", help="stdout holds only the JSON list of GPU shards; the table goes to stderr"
@@ -54,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_planning_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options that say how to plan, which `local` has too."""
-    parser.add_argument("--shards", type=int, required=True, metavar="N", help="nodes to spread over")
+    parser.add_argument("--shards", type=at_least_one, required=True, metavar="N", help="nodes to spread over")
     parser.add_argument("--gpus", type=int, metavar="G", help="GPUs of a node; default: the setting gpus_per_node")
     parser.add_argument("--durations", type=Path, metavar="FILE", help='seconds by node id: {"a.py::test": 1.5}')
     parser.add_argument(
@@ -69,43 +75,51 @@ def add_planning_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Makes and stores the plan, and prints it; returns 0."""
-    if args.shards < 1:
-        raise UsageError(f"--shards {args.shards}: at least 1")
-    if args.max_deadline is not None and args.max_deadline < 1:
-        raise UsageError(f"--max-deadline {args.max_deadline}: at least 1 second")
     folder = RunFolder(args.run)
-    own = args.run / "collect" / "collect.json"
+    own = folder.collection_path
     if args.collected and args.pytest_args:
         raise UsageError("--collected and arguments for pytest exclude each other: the tests are collected already")
     found = args.collected or (own if os.path.lexists(own) and not args.pytest_args else None)
-    if found:
-        collection = document.load(found)
-    else:
+    collection = document.load(found) if found else None
+    durations = read_durations(args, args.durations or folder.brought_durations())
+    if collection is None:
         seed = args.random_seed if args.random_seed is not None else earlier_seed(folder)
         collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=seed)
     plan = make_plan(
         collection,
         shards=args.shards,
         gpus=args.gpus,
-        durations=args.durations or folder.brought_durations(),
+        durations=durations,
         strategy=args.strategy,
         startup_seconds=args.startup_seconds,
         gpu_hour_price=args.gpu_hour_price,
     )
     if args.image and (aside := folder.begin(args.image)):
-        print(f"another image than before, {args.image}: what ran in the other one is put aside, {aside}", file=sys.stderr)
+        print(
+            f"another image than before, {args.image}: what ran in the other one is put aside, {aside}", file=sys.stderr
+        )
     folder.write_plan(plan)
     if args.shard_folders:
         folder.make_shard_folders(shard.name for shard in plan.shards)
-    if not found:
-        own.parent.mkdir(exist_ok=True)
-        document.write(collection, own)
+    if found is None or found.resolve() != own.resolve():
+        folder.write_collection(collection.dumps())
     print(table(plan), file=sys.stderr if args.fan_out else sys.stdout)
     if args.parameters:
         write_parameters(args.parameters, parameters(plan, args.max_deadline))
     if args.fan_out:
         print(fan_out(plan, args.max_deadline))
     return Exit.GREEN
+
+
+def read_durations(args: argparse.Namespace, path: Path | None) -> dict[str, float]:
+    """Returns the durations to plan with; refuses, before anything is collected, the options that it could not be with.
+
+    Raises:
+        DurationsError: the durations file is wrong.
+        SettingsError: a value out of range.
+    """
+    _with_options(Settings(), args.gpus, args.startup_seconds, args.gpu_hour_price)
+    return durations_file.load(path) if path else {}
 
 
 def earlier_seed(folder: RunFolder) -> int | None:
@@ -121,7 +135,7 @@ def make_plan(
     *,
     shards: int,
     gpus: int | None = None,
-    durations: Path | None = None,
+    durations: Mapping[str, float] | None = None,
     strategy: Strategy = "timeline",
     startup_seconds: float | None = None,
     gpu_hour_price: float | None = None,
@@ -129,7 +143,6 @@ def make_plan(
     """Returns the plan of a collection; values that are None are the settings'.
 
     Raises:
-        DurationsError: the durations file is wrong.
         PlanError: a test does not fit a node.
         UsageError: tests were collected for nodes of another size.
         SettingsError: a value out of range.
@@ -137,13 +150,8 @@ def make_plan(
     settings = collection.settings
     if gpus is not None and gpus != settings.gpus_per_node:
         _check_node(collection, gpus)
-        settings = settings.with_values("--gpus", gpus_per_node=gpus)
-    if startup_seconds is not None:
-        settings = settings.with_values("--startup-seconds", startup_seconds=startup_seconds)
-    if gpu_hour_price is not None:
-        settings = settings.with_values("--gpu-hour-price", gpu_hour_price=gpu_hour_price)
-    known = durations_file.load(durations) if durations else {}
-    weights = durations_file.weigh(collection.tests, known, unknown_seconds=settings.unknown_seconds)
+    settings = _with_options(settings, gpus, startup_seconds, gpu_hour_price)
+    weights = durations_file.weigh(collection.tests, durations or {}, unknown_seconds=settings.unknown_seconds)
     packing = pack(
         collection.tests,
         weights,
@@ -172,6 +180,19 @@ def make_plan(
             stale=weights.stale,
         ),
     )
+
+
+def _with_options(
+    settings: Settings, gpus: int | None, startup_seconds: float | None, gpu_hour_price: float | None
+) -> Settings:
+    """Returns the settings with the values of options in their place; SettingsError if one is out of range."""
+    if gpus is not None:
+        settings = settings.with_values("--gpus", gpus_per_node=gpus)
+    if startup_seconds is not None:
+        settings = settings.with_values("--startup-seconds", startup_seconds=startup_seconds)
+    if gpu_hour_price is not None:
+        settings = settings.with_values("--gpu-hour-price", gpu_hour_price=gpu_hour_price)
+    return settings
 
 
 def _check_node(collection: Collection, gpus: int) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from shardlib.commandline import at_least_one
 from shardlib.errors import ShardlibError
 from shardlib.parameters import write_in_place
 from shardlib.resume import Rerun
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary-file", type=Path, metavar="FILE", help="also write in one line how the shard ended, failures first"
     )
-    parser.add_argument("--max-workers", type=int, metavar="N", help="at most N living workers (default: the slots)")
+    parser.add_argument(
+        "--max-workers", type=at_least_one, metavar="N", help="at most N living workers (default: the slots)"
+    )
     parser.add_argument("--simulated-gpus", action="store_true", help="run without GPUs: as if the node had them")
 
 

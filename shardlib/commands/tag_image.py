@@ -31,16 +31,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sha", metavar="SHA", help="with --if-merged: the commit that was tested, which must be its head"
     )
-    parser.add_argument("--ledger", type=Path, metavar="DIR", help="remember who moved the tag; an older run never does")
+    parser.add_argument(
+        "--ledger", type=Path, metavar="DIR", help="remember who moved the tag; an older run never does"
+    )
     parser.add_argument("--uid", default="", metavar="UID", help="with --ledger: the workflow's uid")
     parser.add_argument(
         "--created", default="", metavar="TIME", help="with --ledger: Argo's {{workflow.creationTimestamp}}"
     )
-    parser.add_argument("--parameters", type=Path, metavar="DIR", help="write tagged: true, false (it waits for the merge), or overtaken (by a newer run)")
+    parser.add_argument(
+        "--parameters",
+        type=Path,
+        metavar="DIR",
+        help="write tagged: true, false (it waits for the merge), or overtaken (by a newer run)",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Copies and tags, unless that waits for a merge or a newer run did so; returns 0 either way."""
+    if args.ledger:
+        names.need("--uid", args.uid, by="--ledger")
+        names.need("--created", args.created, by="--ledger")
     tagged = "true"
     if args.if_merged and not _merged(args):
         tagged = "false"
@@ -57,8 +67,8 @@ def _merged(args: argparse.Namespace) -> bool:
     """Returns whether GitHub merged exactly this head."""
     repository = names.check("--repository", args.repository, names.REPOSITORY)
     pr, sha = names.check("--pr", args.pr, names.NUMBER), names.check("--sha", args.sha, names.SHA)
-    if not args.github_api or not args.credentials:
-        raise UsageError("--if-merged needs --github-api and --credentials: whom to ask, and as whom")
+    names.need("--github-api", args.github_api, by="--if-merged")
+    names.need("--credentials", args.credentials, by="--if-merged")
     from shardlib.gate.github import connect  # needs libraries that are not there where nothing is asked
 
     path = f"/repos/{repository}/pulls/{pr}"

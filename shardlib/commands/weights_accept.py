@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", action="append", default=[], metavar="GLOB", help="take these keys only")
     parser.add_argument("--except", action="append", default=[], dest="without", metavar="GLOB", help="but not these")
-    parser.add_argument("--yes", action="append", default=[], metavar="KEY", help="take an implausible weight after all")
+    parser.add_argument(
+        "--yes", action="append", default=[], metavar="KEY", help="take an implausible weight after all"
+    )
     unknown = parser.add_mutually_exclusive_group()
     unknown.add_argument("--keep-unknown", action="store_true", help="keep keys of the file that no run has")
     unknown.add_argument("--drop-unknown", action="store_true", help="drop them: their tests are gone")

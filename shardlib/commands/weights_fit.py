@@ -34,12 +34,7 @@ def main(args: argparse.Namespace) -> int:
     for name, value in (("--shift-up-runs", args.shift_up_runs), ("--shift-down-runs", args.shift_down_runs)):
         if value < 1:
             raise UsageError(f"{name} {value}: at least 1")
-    try:
-        fitting, matrices, proposing = (import_module(f"shardlib.weights.{m}") for m in ("fit", "matrix", "propose"))
-    except ModuleNotFoundError as err:
-        if err.name != "numpy":
-            raise
-        raise UsageError("`weights fit` needs numpy; install shardlib with its extra `weights`") from err
+    fitting, matrices, proposing = (import_module(f"shardlib.weights.{m}") for m in ("fit", "matrix", "propose"))
     settings = fitting.FitSettings(
         half_life_runs=args.half_life_runs,
         shift_up_runs=args.shift_up_runs,

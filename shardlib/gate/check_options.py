@@ -52,8 +52,7 @@ def add_subject(parser: argparse.ArgumentParser, *, required: bool) -> None:
 def subject(args: argparse.Namespace) -> Subject:
     """Returns what the options are about; UsageError if one is missing or is not what it must be."""
     for option, value in (("--credentials", args.credentials), ("--uid", args.uid), ("--started", args.started)):
-        if value is None:
-            raise UsageError(f"{option} is missing: --github-api needs it")
+        names.need(option, value, by="--github-api")
     if not _UID.fullmatch(args.uid):
         raise UsageError(f"--uid {args.uid!r}: expected a workflow's uid")
     return Subject(

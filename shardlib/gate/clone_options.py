@@ -44,8 +44,7 @@ def token(args: argparse.Namespace, given: str | None) -> str | None:
     """
     if given or args.github_api is None or not belongs(args.github_api, args.clone):
         return given
-    if args.credentials is None:
-        raise UsageError("--credentials is missing: --github-api needs it")
+    names.need("--credentials", args.credentials, by="--github-api")
     # Imported here: a machine that only looks at changed files needs nothing for GitHub.
     from shardlib.gate.github import connect
 

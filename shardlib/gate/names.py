@@ -18,8 +18,16 @@ _EXPECTED = {
 }
 
 
+def need(option: str, value: Any, by: str) -> None:
+    """Raises UsageError if the option has no value, which the option `by` makes necessary."""
+    if value in (None, ""):
+        raise UsageError(f"{option} is missing: {by} needs it")
+
+
 def check(option: str, value: Any, pattern: re.Pattern[str]) -> str:
     """Returns the value if it is exactly what the pattern says; UsageError naming the option otherwise."""
+    if value in (None, ""):
+        raise UsageError(f"{option} is missing: expected {_EXPECTED[pattern]}")
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise UsageError(f"{option} {value!r}: expected {_EXPECTED[pattern]}")
     return value

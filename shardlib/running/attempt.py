@@ -167,13 +167,14 @@ class _Attempt:
             worker_id=self._worker_id,
             note=self._journal.note,
         )
+        cap = self._options.max_workers
         runner = ShardRunner(
             source=OwnList(runs),
             pool=pool,
             journal=self._journal,
             settings=self._plan.settings,
             slots=self._shard.slots,
-            max_workers=self._options.max_workers or self._shard.slots,
+            max_workers=self._shard.slots if cap is None else cap,
             gpu_names=self._gpus.names,
             write_order=self._write_order,
         )

@@ -1,6 +1,6 @@
 """Logs of Argo's pods that are still there, through the kubernetes client: its configuration and logins, our parser.
 
-The client is imported where it is needed: only who asks for a cluster needs it (pip install kubernetes).
+The client is imported where it is needed: only who asks for a cluster needs it (the extra `workflows`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ def connect(context: str | None = None) -> Any:
     """Returns the client's CoreV1Api: of the pod that this runs in, else of the user's kubeconfig.
 
     Raises:
-        WeightsError: the package is not there, or there is no cluster to ask.
+        WeightsError: there is no cluster to ask.
     """
-    try:
-        from kubernetes import client, config
-    except ImportError as err:
-        raise WeightsError(f"--from-argo needs the kubernetes client ({err}): pip install kubernetes") from err
+    from kubernetes import client, config
+
     try:
         if context is None:
             config.load_config()

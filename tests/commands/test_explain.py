@@ -19,7 +19,7 @@ RUN = PytestRun(version="9", python="3", rootdir="/r", inifile=None, cwd="/r", a
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan() -> Plan:
     tests = (
         CollectedTest(id="a.py::test_one", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="a.py::test_two", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
@@ -27,8 +27,7 @@ def plan(tmp_path: Path) -> Plan:
         CollectedTest(id="a.py::test_skip", file="a.py", mode=Mode.ISOLATED, gpus=2, why="marker gpu"),
         CollectedTest(id="c.py::test_cpu", file="c.py", mode=Mode.CPU, gpus=0, why="default_mode"),
     )
-    durations = tmp_path / "d.json"
-    durations.write_text('{"a.py": 3, "a.py::test_one": 5, "a.py::test_two": 4, "a.py::test_skip": 0}')
+    durations = {"a.py": 3.0, "a.py::test_one": 5.0, "a.py::test_two": 4.0, "a.py::test_skip": 0.0}
     collection = Collection(pytest=RUN, settings=Settings(startup_seconds=10), tests=tests)
     return make_plan(collection, shards=1, durations=durations)
 
@@ -37,7 +36,7 @@ def test_it_says_mode_weight_place_start_and_limit(plan: Plan) -> None:
     text = explain(plan, "a.py::test_two")
     assert re.search(r"mode +isolated, 2 GPUs; by marker gpu", text)
     assert re.search(r"weight +4\.0 s, known", text)
-    assert re.search(r"shard +01 of 2", text)
+    assert re.search(r"shard +01 of 1, predicted", text)  # as `run` and the fan-out count: of those with GPUs
     assert re.search(r"position +2 of 3 in the group, after 3\.0 s of the file's setup", text)
     assert re.search(r"start +18\.0 s after", text)  # start-up, setup, test_one
     assert re.search(r"limit +1m 00s.*timeout_factor", text)
@@ -47,6 +46,7 @@ def test_an_estimated_weight_and_its_limit_say_so(plan: Plan) -> None:
     text = explain(plan, "c.py::test_cpu")
     assert re.search(r"mode +cpu, no GPU; by default_mode", text)
     assert "unknown_seconds" in text
+    assert re.search(r"shard +cpu, predicted", text)
     assert re.search(r"limit +30m 00s.*max_test_seconds", text)
 
 
@@ -71,6 +71,11 @@ def test_an_unknown_id_is_refused_with_ids_that_look_like_it(plan: Plan, asked: 
         explain(plan, asked)
     assert f"{asked!r} is not in the plan; did you mean" in str(caught.value)
     assert suggested in str(caught.value)
+
+
+def test_an_id_like_no_other_is_refused_with_the_command_that_lists_them(plan: Plan) -> None:
+    with pytest.raises(UsageError, match="`pytest --collect-only -q` lists what pytest finds"):
+        explain(plan, "zzz")
 
 
 def test_the_command_reads_the_runs_plan(tmp_path: Path, plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,3 +90,14 @@ def test_values_that_go_into_manifests_are_refused_unless_exact(
     assert cli.main([*argv, *(f"{name}={given}" for name, given in values.items())]) == 11
     assert option in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("option", "expected"), [("--repository", "OWNER/NAME"), ("--pr", "a pull request's number")])
+def test_what_parameters_need_is_missed_before_anything_is_cloned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, expected: str
+) -> None:
+    values = {"--repository": "org/training", "--head": "a" * 40, "--pr": "7"}
+    del values[option]
+    argv = ["find-changed", "--clone", (tmp_path / "gone").as_uri(), "--parameters", str(tmp_path / "out")]
+    assert cli.main([*argv, *(f"{name}={given}" for name, given in values.items())]) == 11
+    assert f"{option} is missing: expected {expected}\n" in capsys.readouterr().err

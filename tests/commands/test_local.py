@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from shardlib import child
+from shardlib import child, cli
+from shardlib.collecting import document
 from shardlib.commands.local import Node
 from shardlib.errors import Exit, UsageError
+from shardlib.gpus import SimulatedGpus
 from shardlib.runfolder import RunFolder
 
 SUITE = {
@@ -75,6 +77,7 @@ def test_all_shards_run_and_the_run_is_proved(checkout: Path) -> None:
     assert "GREEN: 7 tests in 3 shards, each counted exactly once (7 passed)" in done.stdout
     assert "GPUs are simulated" in done.stdout
     assert attempts(checkout) == {"01": [0], "02": [0], "cpu": [0]}
+    assert len(document.load(RunFolder(checkout.parent / "run").collection_path).tests) == 7
     assert "test_quick" in (checkout.parent / "merged.xml").read_text()
     assert "PYTEST-DURATION" in (checkout.parent / "run" / "logs" / "01.log").read_text()
 
@@ -162,4 +165,14 @@ def test_the_cpu_shard_never_gets_more_workers_than_cores() -> None:
 def test_less_than_one_is_refused_before_anything_is_collected(checkout: Path, option: str) -> None:
     done = local(checkout, option, "0")
     assert done.returncode == UsageError.exit_code
+    assert f"{option}: '0': expected a whole number, at least 1" in done.stderr
     assert not (checkout.parent / "run").exists()
+
+
+def test_shards_at_once_on_real_gpus_are_refused_before_anything_is_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shardlib.commands.local.NvidiaGpus.find", lambda environ: SimulatedGpus(2, tmp_path))
+    monkeypatch.setattr("shardlib.commands.collect.collect", lambda *args, **more: pytest.fail("collected"))
+    assert cli.main(["local", "--run", str(tmp_path / "run"), "--shards", "2", "--at-once", "2"]) == 11
+    assert "--at-once 2: each shard needs this machine's GPUs" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from shardlib import cli
 from shardlib.collecting import document
 from shardlib.collecting.document import Collection
 from shardlib.commands.plan import make_plan
-from shardlib.errors import DurationsError, PlanError, RunFolderError, SettingsError, UsageError
+from shardlib.errors import PlanError, RunFolderError, SettingsError, UsageError
 from shardlib.model import CollectedTest, Mode
 from shardlib.plan import Plan, PytestRun
 from shardlib.runfolder import RunFolder
@@ -52,14 +52,12 @@ def test_every_test_is_planned_once_with_the_reason_of_its_mode() -> None:
     assert {test.why for group in plan.groups for test in group.tests} == {"why of a", "why of b", "why of c"}
 
 
-def test_options_outrank_settings_and_go_into_the_plan(tmp_path: Path) -> None:
-    durations = tmp_path / "durations.json"
-    durations.write_text('{"a.py::test": 100, "gone.py::test": 1}')
+def test_options_outrank_settings_and_go_into_the_plan() -> None:
     plan = make_plan(
         collection(startup_seconds=1),
         shards=2,
         gpus=4,
-        durations=durations,
+        durations={"a.py::test": 100, "gone.py::test": 1},
         startup_seconds=3,
         gpu_hour_price=2.5,
         strategy="lpt",
@@ -77,16 +75,13 @@ def test_whole_node_tests_keep_the_node_they_were_collected_for(mode: Mode) -> N
         make_plan(collection(collected_test("w", mode, 8)), shards=1, gpus=4)
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(PlanError, match=r"w\.py::test.* 4 GPUs"):
         make_plan(collection(collected_test("w", gpus=4)), shards=1, gpus=2)
     with pytest.raises(SettingsError, match="--startup-seconds"):
         make_plan(collection(), shards=1, startup_seconds=-1)
     with pytest.raises(SettingsError, match="--gpu-hour-price"):
         make_plan(collection(), shards=1, gpu_hour_price=-1)
-    (tmp_path / "d.json").write_text("[1")
-    with pytest.raises(DurationsError, match=r"d\.json"):
-        make_plan(collection(), shards=1, durations=tmp_path / "d.json")
 
 
 def test_a_table_is_printed_and_the_plan_stored(
@@ -166,13 +161,14 @@ def test_the_same_plan_again_is_success_and_another_is_refused_once_a_shard_has_
 @pytest.mark.parametrize(
     ("argv", "code", "named"),
     [
-        (["--shards", "0"], 11, "--shards 0"),
+        (["--shards", "0"], 11, "--shards: '0': expected a whole number, at least 1"),
         (["--shards", "x"], 11, "--shards"),
         (["--shards", "1", "--collected", "missing.json"], 15, "missing.json"),
         (["--shards", "1", "--gpus", "0"], 12, "gpus_per_node = 0"),
         (["--shards", "1", "--", "tests"], 11, "exclude each other"),
         (["--shards", "1", "--strategy", "best"], 11, "timeline"),
         (["--shards", "1", "--durations", "missing.json"], 14, "missing.json"),
+        (["--shards", "1", "--max-deadline", "0"], 11, "--max-deadline: '0'"),
     ],
 )
 def test_what_is_wrong_is_refused_and_nothing_written(
@@ -182,6 +178,50 @@ def test_what_is_wrong_is_refused_and_nothing_written(
     assert cli.main(["plan", "--run", str(run), "--collected", str(collected), *argv]) == code
     assert named in capsys.readouterr().err
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "code", "named"),
+    [
+        ("collect", "--gpus=800", 12, "gpus_per_node = 800"),
+        *(
+            (command, *rest)
+            for command in ("plan", "local")
+            for rest in (
+                ("--durations=missing.json", 14, "missing.json"),
+                ("--gpus=800", 12, "gpus_per_node = 800"),
+                ("--startup-seconds=-1", 12, "startup_seconds = -1"),
+                ("--gpu-hour-price=nan", 12, "gpu_hour_price = nan"),
+            )
+        ),
+    ],
+)
+def test_a_cheap_mistake_is_found_before_anything_is_collected(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    option: str,
+    code: int,
+    named: str,
+) -> None:
+    monkeypatch.setattr("shardlib.commands.collect.collect", lambda *args, **more: pytest.fail("collected"))
+    run = [] if command == "collect" else ["--run", str(tmp_path / "run"), "--shards", "1"]
+    assert cli.main([command, *run, option]) == code
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_collection_from_elsewhere_is_kept_in_the_runs_folder(tmp_path: Path, collected: Path) -> None:
+    run = tmp_path / "run"
+    argv = ["plan", "--shards", "2", "--run", str(run)]
+    assert cli.main([*argv, "--collected", str(collected)]) == 0
+    assert document.load(RunFolder(run).collection_path) == document.load(collected)
+    own = RunFolder(run).collection_path
+    before = own.stat()
+    assert cli.main([*argv, "--collected", str(own.parent / ".." / "collect" / "collect.json")]) == 0
+    after = own.stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)  # its folder may be read-only
 
 
 def test_a_workflow_gets_its_parameters_and_each_shard_a_folder_of_its_own(tmp_path: Path, collected: Path) -> None:
@@ -203,7 +243,10 @@ def test_no_claimed_timeout_holds_a_node_longer_than_the_workflow_lets_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "collect.json"
-    tests = (replace(collected_test("a"), timeout_seconds=1e9), replace(collected_test("w", Mode.CPU, 0), timeout_seconds=1e9))
+    tests = (
+        replace(collected_test("a"), timeout_seconds=1e9),
+        replace(collected_test("w", Mode.CPU, 0), timeout_seconds=1e9),
+    )
     document.write(collection(*tests), path)
     argv = ["plan", "--run", str(tmp_path / "run"), "--collected", str(path), "--shards", "1", "--fan-out"]
     assert cli.main([*argv, "--parameters", str(tmp_path / "out"), "--max-deadline", "3600"]) == 0

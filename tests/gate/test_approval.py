@@ -338,11 +338,15 @@ def test_an_old_enterprise_server_opens_without_activity(server: GitHubServer) -
     assert ask(server).allowed
 
 
-def test_a_fork_stays_closed_where_an_enterprise_server_does_not_tell_how_its_branch_moved(server: GitHubServer) -> None:
+def test_a_fork_stays_closed_where_an_enterprise_server_does_not_tell_how_its_branch_moved(
+    server: GitHubServer,
+) -> None:
     """A push that goes forward to a commit of an older pull request leaves nothing else to see."""
     from_a_fork(server.state)
     server.state.has_activity, server.state.enterprise = False, "3.8.1"
-    assert any("does not tell how the head's branch moved" in reason for reason in ask(server, allow_forks=True).reasons)
+    assert any(
+        "does not tell how the head's branch moved" in reason for reason in ask(server, allow_forks=True).reasons
+    )
 
 
 def test_a_new_base_does_not_change_what_runs(server: GitHubServer) -> None:

@@ -73,12 +73,21 @@ def test_what_cannot_be_read_is_no_label(
     assert labelled(tmp_path) == "false"
 
 
-@pytest.mark.parametrize("without", ["--github-api", "--credentials"])
-def test_without_github_there_is_no_label(server: GitHubServer, argv: list[str], tmp_path: Path, without: str) -> None:
+def test_without_credentials_there_is_no_label(server: GitHubServer, argv: list[str], tmp_path: Path) -> None:
     server.state.label(1)
-    place = argv.index(without)
+    place = argv.index("--credentials")
     assert cli.main(argv[:place] + argv[place + 2 :]) == 0
     assert labelled(tmp_path) == "false"
+
+
+@pytest.mark.parametrize("without", ["--github-api", "--parameters"])
+def test_a_label_that_nobody_is_asked_for_or_told_of_is_refused(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], without: str
+) -> None:
+    place = argv.index(without)
+    assert cli.main(argv[:place] + argv[place + 2 :]) == 11
+    assert f"{without} is missing: --label needs it" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_github_is_not_asked_where_no_gpu_code_changed(server: GitHubServer, argv: list[str], tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ RACY = {f"numba/cuda/tests/cudapy/test_print.py::TestPrint::{name}" for name in 
 def test_each_test_of_numba_ends_as_under_plain_pytest(tmp_path: Path) -> None:
     site = Path(numba.__file__).parents[1]
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "ascii")
-    suite = Checkout(
-        site, environment={"NUMBA_ENABLE_CUDASIM": "1"}, results=tmp_path, timeout_seconds=1200
-    )
+    suite = Checkout(site, environment={"NUMBA_ENABLE_CUDASIM": "1"}, results=tmp_path, timeout_seconds=1200)
     arguments = ["-c", str(tmp_path / "pytest.ini"), f"--rootdir={site}", "-p", "no:cacheprovider", "numba/cuda/tests"]
     plain = suite.plain(*arguments)
     ran = suite.sharded(*arguments, shards=2, gpus=2, workers=2)

@@ -61,7 +61,9 @@ _NOT_IN_PLAIN = ("-x", "--maxfail=1", "--lf", "--sw", "-pno:terminal", "-Werror"
 )
 def test_options_hold(checkout: Checkout, args: str) -> None:
     _write_suite(checkout)
-    words = [word.replace("BASE", str(checkout.root / "base")).replace("(", " ").replace(")", "") for word in args.split()]
+    words = [
+        word.replace("BASE", str(checkout.root / "base")).replace("(", " ").replace(")", "") for word in args.split()
+    ]
     plain = checkout.plain(*(word for word in words if word not in _NOT_IN_PLAIN))
     ran = checkout.sharded(*words)
     assert ran.outcomes == plain

@@ -236,7 +236,9 @@ def test_coverage_has_a_data_file_for_each_worker_and_combines(checkout: Checkou
     checkout.write("pytest.ini", "[pytest]\naddopts = --cov=lib --cov-report=xml --cov-fail-under=100\n")
     checkout.write("lib.py", "def f(x):\n    if x:\n        return 1\n    return 2\ndef g():\n    return 3\n")
     checkout.write("test_a.py", "import lib\ndef test_a(): assert lib.f(1) == 1")
-    checkout.write("test_b.py", "import lib, pytest\n@pytest.mark.gpu(mode='isolated', gpus=1)\ndef test_b(): assert lib.f(0) == 2")
+    checkout.write(
+        "test_b.py", "import lib, pytest\n@pytest.mark.gpu(mode='isolated', gpus=1)\ndef test_b(): assert lib.f(0) == 2"
+    )
     ran = checkout.sharded("--import-mode=append", gpus=1)
     assert ran.code == 0  # no worker covers everything: the whole run may
     assert ran.workers() == 2

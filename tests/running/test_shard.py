@@ -30,7 +30,16 @@ def test_each_test_gets_its_one_outcome(suite: Suite) -> None:
         def test_strange(nowhere): pass
         """,
     )
-    names = ["test_pass", "test_fail", "test_skip", "test_xfail", "test_xpass", "test_error", "test_late", "test_strange"]
+    names = [
+        "test_pass",
+        "test_fail",
+        "test_skip",
+        "test_xfail",
+        "test_xpass",
+        "test_error",
+        "test_late",
+        "test_strange",
+    ]
     suite.plan(("test_a.py", names))
     ran = suite.run()
     assert ran.code == 1

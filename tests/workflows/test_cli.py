@@ -34,10 +34,23 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in out
 
 
-@pytest.mark.parametrize("argv", [[], ["deploy"], ["submit"], ["render", "--x"]])
-def test_a_wrong_command_line_is_a_usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["deploy"], "no command 'deploy'; the commands: render, lint"),
+        (["submit"], "--pr, --sha\nusage: python -m workflows submit"),
+        (["render", "--x"], "unrecognized arguments: --x\nusage: "),
+        (["dry-run", "--shards", "0"], "argument --shards: '0': expected a whole number, at least 1"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 11
-    assert "usage" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
+
+
+def test_no_command_shows_the_commands_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 11
+    assert "  preflight " in capsys.readouterr().out
 
 
 def test_wrong_settings_write_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +77,8 @@ def test_lint_is_green_for_the_settings_and_red_for_a_file_with_a_mistake(
     assert main(["lint", "--settings", str(path), str(broken)]) == 1
     assert "does not depend on calculate-shards, so this hangs for ever" in capsys.readouterr().out
     broken.write_text("a: [")
-    assert main(["lint", "--settings", str(path), str(broken)]) == 11
+    assert main(["lint", "--settings", str(path), "--", str(broken)]) == 11
+    assert "is not valid YAML" in capsys.readouterr().err
 
 
 def test_argo_s_own_lint_is_asked_where_there_is_one_and_its_complaint_is_red(
@@ -141,6 +155,10 @@ def test_a_dry_run_says_what_would_run_and_what_it_would_take(tmp_path: Path) ->
     ):
         assert line in done.stdout
     assert yaml.safe_load((tmp_path / "out.yaml").read_text().split("---\n")[0])["kind"] == "WorkflowTemplate"
+    for program in ("nopython", str(tmp_path / "nopython")):
+        done = dry_run("--python", program)
+        assert (done.returncode, done.stdout) == (11, "")
+        assert f"--python {program}: no such program" in done.stderr
     git(repo, "checkout", "--quiet", "main")
     assert "no GPU test is needed" in dry_run().stdout
     (repo / "test_x.py").write_text("import nowhere\n")

@@ -42,6 +42,9 @@ def test_what_has_no_default_must_be_given(missing: str) -> None:
         ("shards = 0", "shards = 0: expected an integer from 1 to 999"),
         ("shards = true", "shards = True: expected an integer"),
         ("shard = 12", "no such setting; did you mean 'shards'?"),
+        ("zzz = 1", "zzz = 1: no such setting. The settings: name, namespace, "),
+        ("gpu_labels.x = 1", "gpu_labels = 1: expected a table of Kubernetes labels"),
+        ("[zzz.y]\nx = 1", "zzz = {'y': {'x': 1}}: no such setting."),
         ("gate = 'yes'", "gate = 'yes': expected true or false"),
         ("shm = 64", "shm = 64: expected a quantity in quotes"),
         ("shm = '64GB'", "shm = '64GB': expected a quantity"),
@@ -69,6 +72,14 @@ def test_a_wrong_setting_is_an_error_with_its_line(tmp_path: Path, line: str, sa
         settings.load(path)
     if "512Gi" not in said:  # a default has no line
         assert f"{path}:6: " in str(caught.value)
+
+
+def test_a_key_of_the_same_name_in_another_table_is_not_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "gpu-ci.toml"
+    text = "shm = '600Gi'\n[gpu_labels]\ngpu_memory = 'x'\n"
+    path.write_text("".join(f"{key} = '{value}'\n" for key, value in REQUIRED.items()) + text)
+    with pytest.raises(SettingsError, match=rf"{path}: gpu_memory = '512Gi'"):  # a default has no line
+        settings.load(path)
 
 
 def test_toml_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:

@@ -124,7 +124,9 @@ def endings(document: Document) -> Iterator[Finding]:
                     "ending", template, f"task {name} has a hook: a green one keeps `argo retry` from working"
                 )
         if template.body.get("retryStrategy") and template.name == document.spec.get("onExit"):
-            yield _finding("ending", template, "a retryStrategy: past the workflow's deadline Argo fails the exit handler")
+            yield _finding(
+                "ending", template, "a retryStrategy: past the workflow's deadline Argo fails the exit handler"
+            )
         if template.body.get("timeout"):
             yield _finding("ending", template, "timeout counts the waiting for a lock; use activeDeadlineSeconds")
         if template.main and not template.body.get("activeDeadlineSeconds"):
