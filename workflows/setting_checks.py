@@ -21,7 +21,7 @@ _IMAGE = r"[a-z0-9][a-z0-9._:-]*(/[a-z0-9][a-z0-9._-]*)+"  # host, port, path; n
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _LOOKED_AT = 63 - len("-close-gate-9999999-abcde")  # what is left of a workflow's name for ours
-_EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have (ARGO_FACTS b)
+_EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have
 
 
 @dataclass(frozen=True, kw_only=True)
