@@ -36,9 +36,8 @@ class Settings:
     # The tested repository.
     git_url: str = "https://github.com"  # clones GIT_URL/OWNER/NAME.git
     git_secret: str | None = None  # a Secret whose key `token` reads the repository; None: github_secret does, if any
-    # Fetch submodules for the build. The commit chooses their URLs, so a token that can read other repositories on that
-    # server will fetch those too.
-    submodules: bool = False
+    # The commit chooses its submodules' URLs, so a token that can read other repositories on that server fetches those too.
+    submodules: bool = False  # fetch submodules for the build
     repository: str  # OWNER/NAME, the default of the workflow's parameter
     base_branch: str = "main"
     gpu_paths: tuple[str, ...] = ("*",)  # globs (`*` crosses `/`) of GPU code: tests run if such a file changed
@@ -59,9 +58,8 @@ class Settings:
     image: str  # repository that `tag` moves in; builds go to IMAGE-ci, the only one that builds may write to
     dockerfile: str = "Dockerfile"
     registry_secret: str | None = None  # dockerconfigjson Secret for IMAGE-ci; a Dockerfile can read it
-    # Reuse layers of IMAGE-ci/cache-pr-N. Every build can write every pull request's layers, so one can plant code in
-    # another's.
-    build_cache: bool = False
+    # Every build can write the cached layers of every pull request, so one can plant code in another's.
+    build_cache: bool = False  # reuse layers of IMAGE-ci/cache-pr-N
     registry_insecure: bool = False  # plain HTTP, for a registry beside the cluster
     build_cpu: str = "4"
     build_memory: str = "16Gi"  # Kaniko unpacks layers in memory
