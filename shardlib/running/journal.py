@@ -38,7 +38,6 @@ class Journal:
         self._shard = shard
         self._attempt = attempt
         self._digest = digest
-        self._groups = groups
         self._group_of = {test.id: group for group in groups.values() for test in group.tests}
         self._states = states
         self._say = say

@@ -56,15 +56,6 @@ def to_table(samples: Iterable[Sample]) -> Table:
     )
 
 
-def to_samples(table: Table) -> tuple[Sample, ...]:
-    """Returns a table's rows."""
-    texts: Iterator[Any] = zip(table.outcome, table.pod, table.worker, table.mode, table.flags, strict=True)
-    return tuple(
-        Sample(id=node_id, seconds=seconds, outcome=outcome, pod=pod, worker=worker, mode=mode, flags=flags)
-        for node_id, seconds, (outcome, pod, worker, mode, flags) in zip(table.id, table.seconds, texts, strict=True)
-    )
-
-
 def to_lines(table: Table) -> list[dict[str, Any]]:
     """Returns a table as one JSON object a column."""
     lines: list[dict[str, Any]] = [{"id": table.id}, {"seconds": table.seconds}]
