@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import chain, groupby, repeat
 from typing import Any, Generic, NoReturn, TypeVar
 
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import WeightsError
 from shardlib.fields import short
-from shardlib.weights.samples import FLAGS, MAX_ID, MAX_SECONDS, Sample
+from shardlib.weights.samples import FLAGS, MAX_ID, Sample
 
 _FLAGS = frozenset(FLAGS)
 

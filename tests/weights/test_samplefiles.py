@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import WeightsError
 from shardlib.weights import samplefiles, samples
 from shardlib.weights.samplefiles import Head
@@ -19,7 +20,7 @@ from tests.weights import reading
 
 texts = st.text(min_size=1, max_size=30)
 maybe = st.none() | texts
-seconds = st.floats(0, samples.MAX_SECONDS).map(lambda value: round(value, 6))
+seconds = st.floats(0, MAX_SECONDS).map(lambda value: round(value, 6))
 rows = st.builds(
     Sample,
     id=texts,
