@@ -13,9 +13,10 @@ from shardlib.model import Group, Outcome, Shard
 from shardlib.parameters import shard_headline
 from shardlib.plan import Plan
 from shardlib.resume import PastAttempt, Rerun, TestState
-from shardlib.runfolder import RunFolder, ShardFolder
+from shardlib.runfolder import RunFolder
 from shardlib.running.journal import Journal
 from shardlib.running.wiring import RunOptions, Wiring
+from shardlib.shardfolder import ShardFolder
 
 __all__ = ["RunOptions", "read_past", "run_shard"]
 
