@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from shardlib.model import CPU_SHARD, Group, Mode, Outcome, PlannedTest, Shard, WeightSource
-from shardlib.plan import Plan, Prediction, PytestRun
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
 from shardlib.shardfolder import ShardFolder
