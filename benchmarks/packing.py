@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     """Packs every suite with every contender and prints the table; 1 if the duration sets are not there."""
     folder = data_folder()
     if folder is None:
-        print("no duration sets: put them in ../shared/data beside the project, or name it in SHARDLIB_DATA")
+        print("no duration sets here: set SHARDLIB_DATA to a folder that has durations/*.json (README.md, Benchmarks)")
         return 1
     rows = []
     for case in cases(real_suites(folder), round(args.startup_seconds * 1000)):

@@ -1,7 +1,7 @@
 """Suites to pack: real duration sets as committed in public repositories, repeated, and with modes drawn by file.
 
-The sets are not part of the project: they are looked for in `../shared/data` beside it, or where the environment
-variable SHARDLIB_DATA says.
+The sets are not part of the project: the environment variable SHARDLIB_DATA names their folder, `../shared/data` beside the
+checkout by default. README.md (Benchmarks) says what is in it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from shardlib.errors import RunFolderError
 from shardlib.records import Record
-from shardlib.runfolder import RunFolder, ShardFolder
+from shardlib.runfolder import RunFolder
+from shardlib.shardfolder import ShardFolder
 from shardlib.verdict import GroupEvidence, ShardEvidence
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ __all__ = ["ModeRule", "Settings", "load"]
 class Settings:
     """Every setting with its default; times in seconds, memory in bytes."""
 
-    # Which tests are what (DESIGN 4).
+    # Which tests run in which mode, and what a node has.
     marker: str = "gpu"  # the marker's name; many suites have a bare `gpu` marker, which then means one GPU
     default_mode: Mode = Mode.CONCURRENT  # of tests that neither a marker nor a rule speaks of
     modes: tuple[ModeRule, ...] = ()  # the first rule that matches counts

@@ -1,7 +1,8 @@
 """Whether a run is green: a proof, from the plan and the files, that every test counts once and passed. Pure.
 
 Every rule adds a reason when it is broken, and a run is green only if none was. So whatever is forgotten, lost, forged
-or unreadable makes it red by name. DESIGN 5 has the rules ("Exactly once"); a counted result is the highest version.
+or unreadable makes it red by name. Each group of the plan must have one counted result (the highest version), with the
+group's node ids and no others, and every record must carry the plan's digest.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from shardlib.model import CPU_SHARD, Group, Mode, Outcome, PlannedTest, Shard, WeightSource
-from shardlib.plan import Plan, Prediction, PytestRun
-from shardlib.runfolder import RunFolder, ShardFolder
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
+from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
+from shardlib.shardfolder import ShardFolder
 
 LAYOUT = {"01": {"a.py": ["a.py::one", "a.py::two"], "b.py": ["b.py::C::three[x]"]}, "02": {"c.py": ["c.py::four"]}}
 

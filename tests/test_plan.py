@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from shardlib.errors import PlanError, UsageError
 from shardlib.model import Group, Mode, PlannedTest, Shard, WeightSource
-from shardlib.plan import Plan, Prediction, PytestRun
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
 from shardlib.settings import Settings
 
 RUN = PytestRun(

@@ -14,7 +14,7 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 def accounts(settings: Settings) -> list[Object]:
     """Returns the service accounts: the pods' own, which has no rights and no token, and the executor's.
 
-    Argo's containers get the executor's token from the Secret, of this very name (ARGO_FACTS k); the tests never see it.
+    Argo's containers get the executor's token from the Secret, of this very name; the tests never see it.
     """
     executor = executor_name(settings)
     secret = object_of(

@@ -14,8 +14,8 @@ UID = "{{workflow.uid}}"  # stays over `argo retry`, is new with `argo resubmit`
 OUTPUTS = "/tmp/outputs"
 SHORT_SECONDS = 900  # deadline of steps of seconds, with a cold image pull inside (a guess)
 
-# ARGO_FACTS b, tested there with every kind of failure: infrastructure is retried, a red test (exit 1) and what looks
-# like a test's fault (out of memory, the deadline) never. 64 and Error also mean some mistakes of ours, hence the limit.
+# Tried on Argo 4.0.5 with every kind of failure (docs/architecture.md): infrastructure is retried, a red test (exit 1) and
+# what looks like a test's fault (out of memory, the deadline) never. 64 and Error may be our mistakes, hence the limit.
 RETRY_EXPRESSION = (
     "!(lastRetry.message contains 'specified deadline') && "
     "(lastRetry.status == 'Error' || lastRetry.exitCode in ['64','75','143'] || !(lastRetry.message startsWith 'main:'))"

@@ -19,7 +19,7 @@ _IMAGE = r"[a-z0-9][a-z0-9._:-]*(/[a-z0-9][a-z0-9._-]*)+"  # host, port, path; n
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _NAMED = 63 - len("-999999999-") - SHA_DIGITS  # what a run's name, and a look's, leaves for ours: Argo takes 63
-_EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have (ARGO_FACTS b)
+_EXECUTOR_BYTES = 256 << 20  # with less beside it, the whole container dies where a child would have
 
 
 Check = Callable[[str, Any, Place], Any]

@@ -37,11 +37,12 @@ class Settings:
     # The tested repository.
     git_url: str = "https://github.com"  # clones GIT_URL/OWNER/NAME.git
     git_secret: str | None = None  # a Secret whose key `token` reads the repository; None: github_secret does, if any
-    submodules: bool = False  # build with them. A commit says where they are: a token that reads more reads it for them
+    # The commit chooses its submodules' URLs, so a token that can read other repositories on that server fetches those too.
+    submodules: bool = False  # fetch submodules for the build
     repository: str  # OWNER/NAME, the default of the workflow's parameter
     base_branch: str = "main"
-    gpu_paths: tuple[str, ...] = ("*",)  # globs (`*` crosses `/`) of files that the GPU tests are for
-    deadline_seconds: int = 259_200  # of a whole run, waiting at the gate included: three days, over a weekend
+    gpu_paths: tuple[str, ...] = ("*",)  # globs (`*` crosses `/`) of GPU code: tests run if such a file changed
+    deadline_seconds: int = 259_200  # of a whole run with its wait at the gate: three days, over a weekend
 
     # The gate, and GitHub.
     gate: bool = True  # wait for the label; False: GPUs start for every change of GPU code
@@ -58,7 +59,8 @@ class Settings:
     image: str  # repository that `tag` moves in; builds go to IMAGE-ci, the only one that builds may write to
     dockerfile: str = "Dockerfile"
     registry_secret: str | None = None  # dockerconfigjson Secret for IMAGE-ci; a Dockerfile can read it
-    build_cache: bool = False  # reuse layers of IMAGE-ci/cache-pr-N. Any build can write them all, for others to run
+    # Every build can write the cached layers of every pull request, so one can plant code in another's.
+    build_cache: bool = False  # reuse layers of IMAGE-ci/cache-pr-N
     registry_insecure: bool = False  # plain HTTP, for a registry beside the cluster
     build_cpu: str = "4"
     build_memory: str = "16Gi"  # Kaniko unpacks layers in memory
@@ -116,7 +118,7 @@ class Settings:
         for name, one in fields.items():
             if name not in table and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
                 raise SettingsError(
-                    f"{where}: {name} is missing; gpu-ci.toml in shardlib's repository shows all settings"
+                    f"{where}: {name} is missing; workflows/settings.py in shardlib's repository lists all"
                 )
         values = {key: CHECKS[key](key, value, place) for key, value in table.items()}
         settings = cls(**values)

@@ -1,4 +1,4 @@
-"""The steps of the chain, one function each: a command of shardlib in the right image. Argo's facts are in pods.py."""
+"""The steps of the chain, one function each: a command of shardlib in the right image. docs/architecture.md has Argo's facts."""
 
 from __future__ import annotations
 

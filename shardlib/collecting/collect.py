@@ -24,7 +24,7 @@ from shardlib.errors import CollectError, SettingsError, UsageError
 from shardlib.fields import short
 from shardlib.model import CollectedTest
 from shardlib.options import check_arguments
-from shardlib.plan import PytestRun
+from shardlib.pytestrun import PytestRun
 from shardlib.settings import Settings
 
 HASH_SEED = "0"

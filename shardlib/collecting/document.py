@@ -10,7 +10,8 @@ from shardlib import safefiles
 from shardlib.errors import CollectError, PlanError, RunFolderError, SettingsError
 from shardlib.fields import Fields, canonical, parse, short
 from shardlib.model import CollectedTest, Mode
-from shardlib.plan import MAX_TESTS, PytestRun, check_schema, read_pytest_run
+from shardlib.plan import MAX_TESTS
+from shardlib.pytestrun import PytestRun, check_schema, read_pytest_run
 from shardlib.settings import Settings
 
 SCHEMA = "shardlib.collect/1"

@@ -23,13 +23,12 @@ class Packing:
     """The groups of a plan and their shards; milliseconds.
 
     `makespan_ms`, `lower_bound_ms` and `bottleneck` (what the bound comes from, for a person) speak of the shards with
-    GPUs; where there are none, of the `cpu` shard. `cpu_makespan_ms` is 0 without a `cpu` shard.
+    GPUs; where there are none, of the `cpu` shard.
     """
 
     groups: tuple[Group, ...]
     shards: tuple[Shard, ...]
     makespan_ms: int
-    cpu_makespan_ms: int
     lower_bound_ms: int
     bottleneck: str
 
@@ -122,7 +121,6 @@ def _packing(parts: Sequence[tuple[Shard, list[Group]]], bound: Bound) -> Packin
         groups=tuple(replace(group, id=names[group.id]) for group in ordered),
         shards=shards,
         makespan_ms=max((shard.predicted_ms for shard in shards if not shard.is_cpu), default=cpu),
-        cpu_makespan_ms=cpu,
         lower_bound_ms=bound.ms,
         bottleneck=bound.why,
     )

@@ -11,7 +11,7 @@ from typing import Any
 from shardlib.escape import printable
 from shardlib.model import Group, Outcome, Shard
 from shardlib.resume import TestState
-from shardlib.runfolder import EventLog, ShardFolder
+from shardlib.shardfolder import EventLog, ShardFolder
 
 # Lines of a failure's text that the log shows; the report has all of it.
 _DETAIL_LINES = 40
@@ -38,7 +38,6 @@ class Journal:
         self._shard = shard
         self._attempt = attempt
         self._digest = digest
-        self._groups = groups
         self._group_of = {test.id: group for group in groups.values() for test in group.tests}
         self._states = states
         self._say = say

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from shardlib.durations import MAX_SECONDS
 from shardlib.model import Mode, Outcome
 from shardlib.weights import prefixes
 from shardlib.weights.findings import Found, Unread
 from shardlib.weights.prefixes import Line
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.weights.samples import Sample
 
 VERSION = "v1"
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import chain, groupby, repeat
 from typing import Any, Generic, NoReturn, TypeVar
 
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import WeightsError
 from shardlib.fields import short
-from shardlib.weights.samples import FLAGS, MAX_ID, MAX_SECONDS, Sample
+from shardlib.weights.samples import FLAGS, MAX_ID, Sample
 
 _FLAGS = frozenset(FLAGS)
 
@@ -53,15 +54,6 @@ def to_table(samples: Iterable[Sample]) -> Table:
         worker=_repeated(sample.worker for sample in samples),
         mode=_repeated(sample.mode for sample in samples),
         flags=_repeated(sample.flags for sample in samples),
-    )
-
-
-def to_samples(table: Table) -> tuple[Sample, ...]:
-    """Returns a table's rows."""
-    texts: Iterator[Any] = zip(table.outcome, table.pod, table.worker, table.mode, table.flags, strict=True)
-    return tuple(
-        Sample(id=node_id, seconds=seconds, outcome=outcome, pod=pod, worker=worker, mode=mode, flags=flags)
-        for node_id, seconds, (outcome, pod, worker, mode, flags) in zip(table.id, table.seconds, texts, strict=True)
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shardlib import records
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import PlanError, RunFolderError, ShardlibError
 from shardlib.model import Group
 from shardlib.records import Record
@@ -16,7 +17,7 @@ from shardlib.reports.measure import FILE_SCOPES
 from shardlib.runfolder import RunFolder
 from shardlib.weights.blocks import FLAGS_OF, NEVER_RAN
 from shardlib.weights.findings import Found, Unread
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.weights.samples import Sample
 
 
 def is_run_folder(path: Path) -> bool:

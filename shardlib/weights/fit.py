@@ -56,8 +56,8 @@ class Fit:
     """An estimate for each test of a matrix, in seconds; NaN for one without a usable observation.
 
     `scatter` is the standard deviation of log seconds, `effective` the number of observations that the recency weights
-    leave. `step` is a level shift's log factor (0: none), `step_run` the first run after it. `level` is the log factor
-    of recent runs, in which all seconds are given.
+    leave. `step` is a level shift's log factor (0: none), `step_run` the first run after it. All seconds are at
+    the level of recent runs.
     """
 
     weight: Floats
@@ -70,7 +70,6 @@ class Fit:
     step_run: Ints
     two_speeds: Bools
     half_life_runs: float
-    level: float
     effects: Effects
     usable: Usable
 
@@ -115,7 +114,6 @@ def fit(matrix: Matrix, settings: FitSettings) -> Fit:
         step_run=column[tests, after] if column.shape[1] else np.full(len(tests), -1),
         two_speeds=suspects.two_speeds(logs),
         half_life_runs=half_life,
-        level=level,
         effects=effects,
         usable=usable,
     )

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from shardlib.weights import prefixes
+from shardlib.durations import MAX_SECONDS
+from shardlib.weights import messages, prefixes
 from shardlib.weights.findings import Found, Unread
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.weights.samples import Sample
 from shardlib.weights.sessions import SAME_SECONDS
 
 MAX_TOKEN_BYTES = 64 << 20
@@ -24,8 +25,6 @@ MAX_TOKEN_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 18
 _FILES = (".py", ".md", ".rst", ".txt", ".yaml", ".yml", ".ipynb", ".json")
 _CLASS = re.compile(r"_*[A-Z]")
-_TIMEOUT = re.compile(r"Timeout \(?>\s*[\d.]+s")
-_CRASH = re.compile(r"worker '?gw\d+'? crashed while running")
 
 
 def node_id(classname: str, name: str, file: str | None = None) -> str:
@@ -171,11 +170,7 @@ class _Reader:
             case.flags |= set() if xfailed else {"skipped"}
         elif element in ("failure", "error"):
             case.outcome = "failed" if element == "failure" else "error"
-            case.flags.add("failed")
-            if _TIMEOUT.search(message):
-                case.flags.add("timed_out")
-            if _CRASH.search(message):
-                case.flags.add("crashed")
+            case.flags |= {"failed"} | messages.flags(message)
         elif element in ("rerunFailure", "rerunError", "flakyFailure", "flakyError"):  # surefire's, for tries before
             case.flags.add("retried")
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from shardlib import safefiles
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import WeightsError
 from shardlib.fields import Fields, parse
-from shardlib.weights.samples import MAX_SECONDS
 
 SCHEMA = "shardlib.proposal/1"
 MAX_BYTES = 2 << 30

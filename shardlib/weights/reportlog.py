@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from shardlib.weights import streams
+from shardlib.durations import MAX_SECONDS
+from shardlib.weights import messages, streams
 from shardlib.weights.findings import Found, Unread
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.weights.samples import Sample
 
 _PHASES = ("setup", "call", "teardown")
-_TIMEOUT = re.compile(r"Timeout \(?>\s*[\d.]+s")
 
 
 @dataclass
@@ -98,9 +97,7 @@ class _Session:
             test.flags |= set() if xfail else {"skipped"}
         elif outcome == "failed":
             test.outcome = "failed" if phase == "call" else ("error" if test.outcome == "passed" else test.outcome)
-            test.flags.add("failed")
-            if _TIMEOUT.search(json.dumps(body.get("longrepr"))[-4000:]):
-                test.flags.add("timed_out")
+            test.flags |= {"failed"} | messages.flags(json.dumps(body.get("longrepr"))[-4000:])
         elif outcome == "passed" and xfail:
             test.outcome = "xpassed"
 

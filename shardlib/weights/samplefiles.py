@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,7 +59,7 @@ def write(folder: Path, run: Run) -> Path:
     """Writes a run's file whole, in the place of an older one of the same run; returns its path.
 
     Raises:
-        WeightsError: the run is not what `read` would accept.
+        WeightsError: the run is not what `read_table` would accept.
         ShardlibError: the file cannot be written.
     """
     path = folder / file_name(run.run)
@@ -96,18 +95,6 @@ def read_table(path: Path) -> tuple[Head, Table]:
         head = _head(_load(stream.readline(MAX_ID), path, 1), f"{path}:1")
         bodies = (_load(line, path, number) for number, line in enumerate(stream, start=2))
         return head, columns.from_lines(bodies, head.rows, str(path))
-
-
-def read(path: Path) -> Run:
-    """Returns one run with an object for each of its samples, which are in order of pod and worker; errors likewise."""
-    head, table = read_table(path)
-    rows = columns.to_samples(table)
-    return Run(run=head.run, when=head.when, kind=head.kind, source=head.source, samples=rows)
-
-
-def read_all(folder: Path) -> Iterator[Run]:
-    """Yields the runs of a folder one by one, by file name; errors as in `read` and `paths`."""
-    return map(read, paths(folder))
 
 
 def _open(path: Path) -> BinaryIO:

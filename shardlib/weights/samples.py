@@ -18,7 +18,6 @@ FLAGS = (
     "truncated",  # the log does not hold all of its time
 )
 
-MAX_SECONDS = 10_000_000.0  # 115 days: surely another unit
 MAX_ID = 1 << 20
 
 

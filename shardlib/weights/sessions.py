@@ -11,12 +11,14 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.durations import MAX_SECONDS
+from shardlib.weights import messages
+from shardlib.weights.samples import Sample
 
 SAME_SECONDS = 0.011
 """Rows of one phase that differ by no more are one measurement, printed twice after rounding."""
 NEGLIGIBLE_SECONDS = 0.05
-"""Phases below this may be missing from a table without the test counting as truncated (WEIGHTS looks at no less)."""
+"""Phases below this may be missing from a table without the test counting as truncated (no rule of `review` looks at less)."""
 TIMEOUT_SLACK_SECONDS = 0.1
 """A test killed at its limit shows the limit and at most so much more (seen: 600.00 to 600.02)."""
 _MAX_ENDING_CHARACTERS = 16 << 20  # 100,000 failures of a line each
@@ -36,8 +38,6 @@ _OUTCOMES = {
     "XFAIL": "xfailed",
     "XPASS": "xpassed",
 }
-_TIMEOUT = re.compile(r"Timeout \(?>\s*[\d.]+s")
-_CRASH = re.compile(r"worker '?gw\d+'? crashed while running")
 
 
 @dataclass
@@ -151,10 +151,10 @@ class Session:
                 self.rerun.add(node_id)
                 continue
             self.outcomes[node_id] = _OUTCOMES[word]
-            message = rest[len(node_id) :]
-            if _TIMEOUT.search(message):
+            told = messages.flags(rest[len(node_id) :])
+            if "timed_out" in told:
                 timed_out.add(node_id)
-            if _CRASH.search(message):
+            if "crashed" in told:
                 crashed.add(node_id)
         return timed_out, crashed
 

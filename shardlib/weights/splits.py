@@ -7,12 +7,12 @@ import json
 import zlib
 from collections.abc import Iterator
 
-from shardlib.durations import MAX_BYTES
+from shardlib.durations import MAX_BYTES, MAX_SECONDS
 from shardlib.errors import DurationsError
 from shardlib.fields import parse as parse_json
 from shardlib.weights import streams
 from shardlib.weights.findings import Found, Unread
-from shardlib.weights.samples import MAX_SECONDS, Sample
+from shardlib.weights.samples import Sample
 
 
 def parse(stream: io.BufferedReader, unread: Unread) -> Iterator[Found]:

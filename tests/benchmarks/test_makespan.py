@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from benchmarks.makespan import add_arguments, bar, main, round_robin
 from shardlib.model import Group, Mode, PlannedTest, Shard, WeightSource
-from shardlib.plan import Plan, Prediction, PytestRun
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
 from shardlib.settings import Settings
 
 PYTEST = PytestRun(version="9", python="3", rootdir="/r", inifile=None, cwd="/r", args=(), hash_seed="0")

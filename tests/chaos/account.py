@@ -10,7 +10,7 @@ from typing import Any
 from shardlib import evidence
 from shardlib.model import Outcome
 from shardlib.resume import Rerun
-from shardlib.runfolder import ShardFolder
+from shardlib.shardfolder import ShardFolder
 from shardlib.verdict import CountedTest, Verdict, judge
 
 from .drive import Cluster, Pod

@@ -16,7 +16,8 @@ from typing import Any
 
 from shardlib import child
 from shardlib.model import Shard
-from shardlib.plan import Plan, Prediction, PytestRun
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.running.orphans import WORKER_VARIABLE, processes
 from shardlib.settings import Settings

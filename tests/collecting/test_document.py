@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shardlib.collecting.document import Collection, load, loads, write
 from shardlib.errors import CollectError, PlanError
 from shardlib.model import CollectedTest, Mode
-from shardlib.plan import PytestRun
+from shardlib.pytestrun import PytestRun
 from shardlib.settings import Settings
 
 RUN = PytestRun(version="9", python="3", rootdir="/r", inifile="/r/x", cwd="/r", args=("a",), hash_seed="0")

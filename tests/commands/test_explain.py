@@ -11,7 +11,8 @@ from shardlib.commands.explain import explain
 from shardlib.commands.plan import make_plan
 from shardlib.errors import UsageError
 from shardlib.model import CollectedTest, Mode
-from shardlib.plan import Plan, PytestRun
+from shardlib.plan import Plan
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
 

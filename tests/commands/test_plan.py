@@ -16,7 +16,8 @@ from shardlib.collecting.document import Collection
 from shardlib.commands.plan import make_plan
 from shardlib.errors import PlanError, RunFolderError, SettingsError, UsageError
 from shardlib.model import CollectedTest, Mode
-from shardlib.plan import Plan, PytestRun
+from shardlib.plan import Plan
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
 from tests.runs import attempt_body

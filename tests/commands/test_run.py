@@ -8,7 +8,7 @@ from shardlib import cli
 from shardlib.collecting.document import Collection
 from shardlib.commands.plan import make_plan
 from shardlib.model import CollectedTest, Mode
-from shardlib.plan import PytestRun
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
 

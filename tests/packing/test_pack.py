@@ -97,7 +97,6 @@ def test_shards_are_predicted_by_the_timeline_and_listed_as_they_start(
     on_gpu = [shard.predicted_ms for shard in packing.shards if not shard.is_cpu]
     if on_gpu:
         assert packing.makespan_ms == max(on_gpu)
-    assert packing.cpu_makespan_ms == max((s.predicted_ms for s in packing.shards if s.is_cpu), default=0)
 
 
 @given(suites(gpus=GPUS, cpu=False), st.integers(1, 3), st.integers(0, 30), st.sampled_from(STRATEGIES))
@@ -172,7 +171,7 @@ def test_shards_without_groups_are_left_out_and_names_are_padded() -> None:
 def test_cpu_tests_alone_give_a_cpu_shard_alone() -> None:
     packing = packed(flat([1.0, 1.0, 2.0], Mode.CPU, 0), 2, 100, "timeline")
     assert [(shard.name, shard.predicted_ms) for shard in packing.shards] == [(CPU_SHARD, 2100)]
-    assert packing.cpu_makespan_ms == packing.makespan_ms == packing.lower_bound_ms == 2100
+    assert packing.makespan_ms == packing.lower_bound_ms == 2100
 
 
 def test_nothing_to_pack_is_nothing() -> None:

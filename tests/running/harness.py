@@ -13,7 +13,8 @@ from typing import Any
 
 from shardlib import child
 from shardlib.model import CPU_SHARD, Group, Mode, PlannedTest, Shard, WeightSource
-from shardlib.plan import Plan, Prediction, PytestRun
+from shardlib.plan import Plan, Prediction
+from shardlib.pytestrun import PytestRun
 from shardlib.runfolder import RunFolder
 from shardlib.settings import Settings
 

@@ -16,8 +16,9 @@ import pytest
 
 from shardlib import cli
 from shardlib.errors import WeightsError
-from shardlib.weights import argo_server, kube, podlogs, samplefiles
+from shardlib.weights import argo_server, kube, podlogs
 from shardlib.weights.findings import Unread
+from tests.weights import reading
 
 STAMP = "2026-09-11T15:05:09.310494700Z "
 
@@ -127,7 +128,7 @@ def archive(cluster: Cluster) -> None:
 
 
 def rows(folder: Path) -> dict[str, dict[str, float]]:
-    return {run.run: {sample.id: sample.seconds for sample in run.samples} for run in samplefiles.read_all(folder)}
+    return {run.run: {sample.id: sample.seconds for sample in run.samples} for run in reading.read_all(folder)}
 
 
 def test_archived_logs_come_through_argos_server(
@@ -138,7 +139,7 @@ def test_archived_logs_come_through_argos_server(
     call = ["weights", "collect", "--from-argo", "ci", "--argo-server", cluster.url, "-o", str(tmp_path)]
     assert cli.main(call) == 0
     assert rows(tmp_path) == {"uid-1": {"a01.py::t": 1.5, "a02.py::t": 2.5}, "uid-3": {"a01.py::t": 3.5}}
-    runs = {run.run: run for run in samplefiles.read_all(tmp_path)}
+    runs = {run.run: run for run in reading.read_all(tmp_path)}
     assert {sample.pod for sample in runs["uid-1"].samples} == {"01/0", "02/0"}
     assert runs["uid-1"].when == 1789084800  # 2026-09-11T00:00:00Z
     assert {authorization for _, _, authorization in cluster.asked} == {"Bearer abc"}

@@ -15,11 +15,12 @@ from shardlib import cli
 from shardlib.commands import weights_collect
 from shardlib.errors import UsageError, WeightsError
 from shardlib.runfolder import RunFolder
-from shardlib.weights import samplefiles, samples
+from shardlib.weights import samples
 from shardlib.weights.collect import Collector
 from shardlib.weights.findings import Unread
 from shardlib.weights.samples import Run
 from tests import runs
+from tests.weights import reading
 
 TABLE = "\n".join(
     [
@@ -47,7 +48,7 @@ def collect(folder: Path, *paths: Path, since: float | None = None, one_run_per:
 
 
 def stored(folder: Path) -> list[Run]:
-    return sorted(samplefiles.read_all(folder), key=lambda run: (run.when or 0.0, run.run))
+    return sorted(reading.read_all(folder), key=lambda run: (run.when or 0.0, run.run))
 
 
 def test_a_runs_folder_gives_own_seconds_and_setups(tmp_path: Path) -> None:

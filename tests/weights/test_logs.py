@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlib.weights import logs, streams
+from shardlib.weights import logs, podlines, streams
 from shardlib.weights.findings import Found, Unread
 
 RULE = "=" * 30
@@ -195,7 +195,7 @@ def test_what_does_not_belong_into_a_table_is_counted_with_its_place() -> None:
 
 def test_a_table_whose_end_is_lost_ends_and_is_marked() -> None:
     found, unread = parse([*TABLE[:3], *(f"other output {number}" for number in range(1000))])
-    assert unread.total == logs.PATIENCE
+    assert unread.total == podlines.PATIENCE
     assert {sample.flags for each in found for sample in each.samples} == {("truncated",)}
 
 

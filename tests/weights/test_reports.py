@@ -176,6 +176,7 @@ def test_report_logs_say_skipped_failed_and_expected() -> None:
         report("call", 0.1, "a.py::p", wasxfail="reason"),
         report("call", 0.1, "a.py::f", outcome="failed", longrepr={"reprcrash": {"message": "Timeout (>0.1s)"}}),
         report("setup", 0.1, "a.py::e", outcome="failed"),
+        report("call", 0.1, "a.py::c", outcome="failed", longrepr="worker 'gw0' crashed while running 'a.py::c'"),
     ]
     assert {sample.id[-1]: (sample.outcome, sample.flags) for sample in only(reportlog.parse, "\n".join(lines))} == {
         "s": ("skipped", ("skipped",)),
@@ -183,6 +184,7 @@ def test_report_logs_say_skipped_failed_and_expected() -> None:
         "p": ("xpassed", ()),
         "f": ("failed", ("failed", "timed_out")),
         "e": ("error", ("failed",)),
+        "c": ("failed", ("crashed", "failed")),
     }
 
 

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardlib.durations import MAX_SECONDS
 from shardlib.errors import WeightsError
 from shardlib.weights import samplefiles, samples
 from shardlib.weights.samplefiles import Head
 from shardlib.weights.samples import Run, Sample
+from tests.weights import reading
 
 texts = st.text(min_size=1, max_size=30)
 maybe = st.none() | texts
-seconds = st.floats(0, samples.MAX_SECONDS).map(lambda value: round(value, 6))
+seconds = st.floats(0, MAX_SECONDS).map(lambda value: round(value, 6))
 rows = st.builds(
     Sample,
     id=texts,
@@ -44,7 +46,7 @@ def test_a_run_is_read_as_it_was_written(run: Run, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("samples")
     path = samplefiles.write(folder, run)
     rows = sorted(run.samples, key=lambda sample: (sample.pod or "", sample.worker or ""))
-    assert samplefiles.read(path) == replace(run, samples=tuple(rows))
+    assert reading.read(path) == replace(run, samples=tuple(rows))
     assert samplefiles.paths(folder) == [path]
     head = Head(run=run.run, when=run.when, kind=run.kind, source=run.source, rows=len(run.samples))
     assert samplefiles.read_head(path) == head
@@ -60,7 +62,7 @@ def test_two_runs_have_two_names(one: str, other: str) -> None:
 def test_the_same_run_again_replaces_its_file(tmp_path: Path) -> None:
     for value in (1.0, 2.0):
         samplefiles.write(tmp_path, a_run(Sample(id="a.py::t", seconds=value)))
-    assert [run.samples[0].seconds for run in samplefiles.read_all(tmp_path)] == [2.0]
+    assert [run.samples[0].seconds for run in reading.read_all(tmp_path)] == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_number_that_is_none_is_found_wherever_it_stands(
     lines[2] = '{"seconds":[' + ",".join(values) + "]}"
     path.write_text("\n".join(lines), "ascii")
     with pytest.raises(WeightsError, match=f"{path.name}:3: .*NaN"):
-        samplefiles.read(path)
+        samplefiles.read_table(path)
     run = a_run(*(Sample(id="a.py::t", seconds=float(value)) for value in values))
     with pytest.raises(WeightsError, match=rf"{path.name}:3: seconds\[{place % count}\] is nan"):
         samplefiles.write(path.parent, run)
@@ -125,7 +127,7 @@ def test_a_line_that_is_no_column_is_refused(tmp_path: Path, line: str) -> None:
     path = samplefiles.write(tmp_path, a_run())
     path.write_text(path.read_text("ascii") + line + "\n", "utf-8")
     with pytest.raises(WeightsError, match=f"{path.name}:9: "):
-        samplefiles.read(path)
+        samplefiles.read_table(path)
 
 
 def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
     for kept in range(1, len(lines)):
         path.write_text("".join(lines[:kept]), "ascii")
         with pytest.raises(WeightsError, match=f"{path.name}: the column .* is missing"):
-            samplefiles.read(path)
+            samplefiles.read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_a_changed_head_is_refused(tmp_path: Path, broken: dict[str, Any]) -> No
     head, *rest = path.read_text("ascii").splitlines()
     path.write_text("\n".join([json.dumps({**json.loads(head), **broken}), *rest]), "ascii")
     with pytest.raises(WeightsError, match=next(iter(broken))):
-        samplefiles.read(path)
+        samplefiles.read_table(path)
 
 
 def test_nothing_is_written_of_a_run_that_could_not_be_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the rendered chain must have, whatever the settings: DESIGN's decisions, each named by what would go wrong."""
+"""What the rendered chain must have, whatever the settings; each test is named by what would go wrong."""
 
 from __future__ import annotations
 

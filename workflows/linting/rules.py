@@ -1,4 +1,4 @@
-"""Rules about what a workflow must have and must not have; the facts behind them are on docs/operations.md."""
+"""Rules about what a workflow must have and must not have; docs/architecture.md has the facts behind them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def day(when: float | None) -> str:
 
 
 def days(value: float) -> str:
-    """Returns a span of seconds in days: `today`, `1 day`, `12 days`."""
+    """Returns a span of seconds in days: `less than a day`, `1 day`, `12 days`."""
     whole = int(value // DAY)
     return "less than a day" if whole < 1 else f"{whole} day{'s' if whole != 1 else ''}"
 
