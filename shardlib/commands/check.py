@@ -8,7 +8,7 @@ from pathlib import Path
 from shardlib import safefiles
 from shardlib.errors import Exit, UsageError
 from shardlib.gate import check_options, checks
-from shardlib.gate.checks import Check
+from shardlib.gate.checkruns import Check
 from shardlib.gate.publishing import report
 
 STATES = ("waiting", "not-needed", "refused", "running")

@@ -12,7 +12,7 @@ from shardlib.errors import Exit, ShardlibError
 from shardlib.escape import printable
 from shardlib.gate import check_options, checks
 from shardlib.gate.annotations import annotate
-from shardlib.gate.checks import Check
+from shardlib.gate.checkruns import Check
 from shardlib.reports.summary import summary
 from shardlib.reports.text import headline, verdict_line
 from shardlib.runfolder import RunFolder

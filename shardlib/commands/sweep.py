@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from shardlib.commands.open_gate import add_argo, argo_of
 from shardlib.errors import Exit, UsageError
 from shardlib.gate import check_options, names
-from shardlib.gate.checks import Subject
+from shardlib.gate.checkruns import Subject
 from shardlib.gate.github import connect
 from shardlib.gate.publishing import app_id
 from shardlib.gate.runs import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shardlib.errors import UsageError
 from shardlib.gate import names
-from shardlib.gate.checks import Subject
+from shardlib.gate.checkruns import Subject
 
 DEFAULT_NAME = "gpu-tests"
 DEFAULT_LABEL = "run-gpu-tests"

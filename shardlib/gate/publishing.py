@@ -1,4 +1,4 @@
-"""Writes checks to GitHub: one check run for a commit and a name is shown, and `checks` says whose report stands.
+"""Writes checks to GitHub: one check run for a commit and a name is shown, and `checkruns` says whose report stands.
 
 An open check run is updated. One that is completed is left as it is, since GitHub takes no way back and never removes an
 annotation, and a new one of the same name comes into its place. Nothing here is atomic: two workflows of one commit that
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shardlib.errors import GateError
 from shardlib.fields import Fields
-from shardlib.gate.checks import Check, Shown, Subject, annotation_bodies, body
+from shardlib.gate.checkruns import Check, Shown, Subject, annotation_bodies, body
 from shardlib.gate.credentials import App, read_credentials
 from shardlib.gate.github import GitHub, connect
 

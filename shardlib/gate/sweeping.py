@@ -11,7 +11,7 @@ from datetime import datetime
 
 from shardlib.errors import GateError
 from shardlib.gate import checks
-from shardlib.gate.checks import Check, Conclusion, Shown, Subject
+from shardlib.gate.checkruns import Check, Conclusion, Shown, Subject
 from shardlib.gate.github import GitHub
 from shardlib.gate.publishing import publish, shown
 from shardlib.gate.runs import Phase, Run

@@ -16,9 +16,18 @@ from hypothesis import strategies as st
 
 from shardlib import cli
 from shardlib.errors import GateError, InfrastructureError, UsageError
-from shardlib.gate import checks
+from shardlib.gate import checkruns, checks
 from shardlib.gate.annotations import Annotation
-from shardlib.gate.checks import MAX_SUMMARY_BYTES, Check, Conclusion, Shown, Subject, annotation_bodies, body, bounded
+from shardlib.gate.checkruns import (
+    MAX_SUMMARY_BYTES,
+    Check,
+    Conclusion,
+    Shown,
+    Subject,
+    annotation_bodies,
+    body,
+    bounded,
+)
 from shardlib.gate.github import GitHub, connect
 from shardlib.gate.publishing import publish, shown
 from tests.gate import github_checks
@@ -119,7 +128,7 @@ def test_annotations_go_out_fifty_at_a_time_each_once_in_order(count: int) -> No
 def existing(subject: Subject, check: Check) -> Shown:
     return Shown(
         id=7,
-        external_id=checks.external_id(subject, check),
+        external_id=checkruns.external_id(subject, check),
         started=subject.started,
         conclusion=check.conclusion,
         title=check.title,

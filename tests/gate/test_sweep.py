@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shardlib import cli
 from shardlib.gate import checks
-from shardlib.gate.checks import Check, Conclusion, Shown, Subject
+from shardlib.gate.checkruns import Check, Conclusion, Shown, Subject
 from shardlib.gate.github import connect
 from shardlib.gate.publishing import publish, shown
 from shardlib.gate.runs import Phase, Run
