@@ -16,7 +16,7 @@ from pathlib import Path
 from shardlib import child
 from shardlib.commandline import at_least_one
 from shardlib.commands.collect import collect_here, summary
-from shardlib.commands.plan import add_planning_arguments, earlier_seed, make_plan, read_durations
+from shardlib.commands.plan import add_planning_arguments, earlier_seed, planned, read_durations
 from shardlib.commands.verify import verify
 from shardlib.errors import Exit, UsageError
 from shardlib.escape import printable
@@ -163,15 +163,7 @@ def _make_plan(folder: RunFolder, args: argparse.Namespace) -> Plan:
     durations = read_durations(args, args.durations)
     collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=earlier_seed(folder))
     print(summary(collection), flush=True)
-    plan = make_plan(
-        collection,
-        shards=args.shards,
-        gpus=args.gpus,
-        durations=durations,
-        strategy=args.strategy,
-        startup_seconds=args.startup_seconds,
-        gpu_hour_price=args.gpu_hour_price,
-    )
+    plan = planned(args, collection, durations)
     folder.write_plan(plan)
     folder.write_collection(collection.dumps())
     return plan

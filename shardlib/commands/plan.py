@@ -85,15 +85,7 @@ def main(args: argparse.Namespace) -> int:
     if collection is None:
         seed = args.random_seed if args.random_seed is not None else earlier_seed(folder)
         collection = collect_here(args.pytest_args, gpus=args.gpus, random_seed=seed)
-    plan = make_plan(
-        collection,
-        shards=args.shards,
-        gpus=args.gpus,
-        durations=durations,
-        strategy=args.strategy,
-        startup_seconds=args.startup_seconds,
-        gpu_hour_price=args.gpu_hour_price,
-    )
+    plan = planned(args, collection, durations)
     if args.image and (aside := folder.begin(args.image)):
         print(
             f"another image than before, {args.image}: what ran in the other one is put aside, {aside}", file=sys.stderr
@@ -128,6 +120,19 @@ def earlier_seed(folder: RunFolder) -> int | None:
         return folder.read_plan().pytest.random_seed
     except (PlanError, RunFolderError):  # none there, or one that a new plan replaces
         return None
+
+
+def planned(args: argparse.Namespace, collection: Collection, durations: Mapping[str, float]) -> Plan:
+    """Returns the plan that the options of `add_planning_arguments` ask for; errors as in `make_plan`."""
+    return make_plan(
+        collection,
+        shards=args.shards,
+        gpus=args.gpus,
+        durations=durations,
+        strategy=args.strategy,
+        startup_seconds=args.startup_seconds,
+        gpu_hour_price=args.gpu_hour_price,
+    )
 
 
 def make_plan(
