@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.packing_peers import CONTENDERS, GPUS, SHARDS, Case, Lists
+from benchmarks.packing_picture import picture
 from benchmarks.suites import Suite, data_folder, filled, mixed, real_suites
 from shardlib.bounds import lower_bound
 from shardlib.durations import weigh
@@ -27,6 +28,14 @@ from shardlib.timeline import schedule
 
 LEAST_FILES = 10 * SHARDS * GPUS
 SEED = 1  # of the modes drawn by file
+_NAMES = {
+    "ours": "shardlib",
+    "lpt": "longest test first, by summed seconds",
+    "round-robin": "round-robin, test by test",
+    "split chunks": "pytest-split, duration_based_chunks",
+    "split least": "pytest-split, least_duration",
+    "two-phase": "two-phase greedy",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--startup-seconds", type=float, default=5.0, help="of a worker (default: %(default)s)")
     parser.add_argument("--big", action="store_true", help="also time 10,000 and 1,000,000 tests (a minute or two)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the shards of the mixed suite in the middle, as SVG"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -61,10 +73,11 @@ def main(args: argparse.Namespace) -> int:
     if folder is None:
         print("no duration sets here: set SHARDLIB_DATA to a folder that has durations/*.json (README.md, Benchmarks)")
         return 1
-    rows = []
+    rows, mixed_cases = [], []
     for case in cases(real_suites(folder), round(args.startup_seconds * 1000)):
         print(f"{case.variant}: {case.suite.name}, {len(case.suite.tests)} tests ...", file=sys.stderr)
         rows.append(measure(case))
+        mixed_cases += [(rows[-1], case)] if case.variant == "mixed" else []
     print(f"Gap to the lower bound, {SHARDS} x {GPUS}, a worker's start {args.startup_seconds:g} s\n")
     for line in table(rows):
         print(line)
@@ -77,6 +90,8 @@ def main(args: argparse.Namespace) -> int:
                 "  {tests:>9,} tests {files:>6,} files {shards:>5,} shards  {seconds:6.2f} s  peak {peak_mb:,} MB  "
                 "gap {gap:.2%}".format(**big[-1])
             )
+    if args.picture:
+        args.picture.write_text(draw(mixed_cases), "utf-8")
     if args.json:
         args.json.write_text(json.dumps({"rows": [asdict(row) for row in rows], "big": big}, indent=1), "utf-8")
     return 0
@@ -124,6 +139,18 @@ def measure(case: Case) -> Row:
     )
 
 
+def draw(measured: Sequence[tuple[Row, Case]]) -> str:
+    """Return the picture of the case where `lpt`, the textbook's way, does neither well nor badly."""
+    ordered = sorted(measured, key=lambda pair: (pair[0].gap("lpt") or 0, pair[0].suite))
+    row, case = ordered[len(ordered) // 2]
+    lists = {"ours": _pack(case, "timeline"), "lpt": _pack(case, "lpt")}
+    lists |= {name: found for name, contender in CONTENDERS.items() if (found := contender(case)) is not None}
+    times = {_NAMES[name]: [ms / 1000 for ms in _shards_ms(found, case)] for name, found in lists.items()}
+    best_first = dict(sorted(times.items(), key=lambda pair: max(pair[1])))
+    title = f"{row.suite}: {row.tests:,} tests with modes on {SHARDS} nodes of {GPUS} GPUs"
+    return picture(title, row.lower_bound_ms / 1000, best_first)
+
+
 def _pack(case: Case, strategy: Strategy) -> Lists:
     packing = pack(
         case.suite.tests,
@@ -139,7 +166,11 @@ def _pack(case: Case, strategy: Strategy) -> Lists:
 
 
 def _makespan(lists: Lists, case: Case) -> int:
-    return max(schedule(groups, slots=GPUS, startup_ms=case.startup_ms).makespan_ms for groups in lists)
+    return max(_shards_ms(lists, case))
+
+
+def _shards_ms(lists: Lists, case: Case) -> list[int]:
+    return [schedule(groups, slots=GPUS, startup_ms=case.startup_ms).makespan_ms for groups in lists]
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

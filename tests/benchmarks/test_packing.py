@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -43,6 +45,21 @@ def test_pytest_splits_chunks_crash_is_shown_as_a_crash() -> None:
     row = packing.measure(case)
     assert row.makespans_ms["split chunks"] is None
     assert "crashes" in "\n".join(packing.table([row]))
+
+
+def test_the_picture_has_a_panel_for_each_contender_the_best_first_and_a_bar_for_each_shard() -> None:
+    case = packing.a_case("mixed", mixed(a_suite(), 1), 100)
+    row = packing.measure(case)
+    drawn = packing.draw([(row, case)])
+    root = ElementTree.fromstring(drawn)
+    kinds = Counter(element.get("class") for element in root)
+    assert kinds["told"] == len(row.makespans_ms)
+    assert kinds["busy"] == kinds["idle"] == len(row.makespans_ms) * packing_peers.SHARDS
+    told = [str(element.text) for element in root if element.get("class") == "told"]
+    assert told[0].startswith("shardlib: ")
+    above = [float(line.split(" paid, ")[1].split("%")[0]) for line in told]
+    assert above == sorted(above)
+    assert above[0] == round(100 * (row.gap("ours") or 0), 1)
 
 
 def test_repeated_suite_has_suffixed_files_and_ids_and_setups() -> None:
