@@ -74,9 +74,8 @@ def test_the_chain_is_green_and_each_test_ends_as_under_plain_pytest(
     made = project("numba-green", files(cluster), **SETTINGS, pytest_args=ARGUMENTS + deselected)
     ready = made.installation.workflows("preflight", check=False).stdout
     failed = [line.split()[1] for line in ready.splitlines() if line.startswith("FAIL")]
-    assert failed == ["workflow", "1"], (
-        ready
-    )  # the controller is no Deployment here, and there is one node for 12 shards
+    # The controller is no Deployment here, and there is one node for 12 shards.
+    assert failed == ["workflow", "1"], ready
     head = made.repository.push("pr-7", {"src/kernel.py": "# faster\n"}, base="main")
     run = made.submit(7, head)
     waiting = run.suspended()
