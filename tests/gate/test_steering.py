@@ -98,25 +98,16 @@ def test_a_label_that_was_there_from_the_start_needs_no_resume(world: World) -> 
     assert world.calls == [f"submit {world.name}"]
 
 
-def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world: World) -> None:
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_label_after_the_deadline_starts_the_run_again_from_the_gate_on(world: World, archived: bool) -> None:
     world.look()
     world.gate()
     world.argo.workflows.node(world.name, "wait-for-label", "Failed", "Step exceeded its deadline")
     world.argo.workflows.end(world.name, "Failed")
+    if archived:
+        world.argo.workflows.archive(world.name)
     world.look()
     assert world.calls == [f"submit {world.name}"]  # without a label nothing is wanted
-    world.github.state.label(1)
-    world.on_sleep = world.gate
-    world.look()
-    assert world.calls[1:] == [f"retry {world.name}", f"resume {world.name}"]
-
-
-def test_a_label_after_the_deadline_finds_the_run_whether_or_not_argo_archives_it(world: World) -> None:
-    world.look()
-    world.gate()
-    world.argo.workflows.node(world.name, "wait-for-label", "Failed", "Step exceeded its deadline")
-    world.argo.workflows.end(world.name, "Failed")
-    world.argo.workflows.archive(world.name)
     world.github.state.label(1)
     world.on_sleep = world.gate
     world.look()
@@ -242,15 +233,22 @@ def test_closing_stops_a_run_wherever_it_is_and_reopening_starts_no_second_one(w
     assert world.calls[2:] == []
 
 
-@pytest.mark.parametrize("archived", [False, True])
-def test_a_merge_lets_a_green_run_tag_once(world: World, archived: bool) -> None:
+def green_run(world: World, tagged: str) -> dict[str, str]:
+    """A run that ended green; returns the output by which tag-image says whether it tagged."""
     world.look()
     world.gate()
     for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
         world.argo.workflows.node(world.name, task, "Succeeded")
     world.argo.workflows.end(world.name, "Succeeded")
+    output = {"name": "tagged", "value": tagged}
     tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
-    tag["outputs"] = {"parameters": [{"name": "tagged", "value": "false"}]}
+    tag["outputs"] = {"parameters": [output]}
+    return output
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_merge_lets_a_green_run_tag_once(world: World, archived: bool) -> None:
+    tagged = green_run(world, "false")
     if archived:
         world.argo.workflows.archive(world.name)
     world.look()
@@ -259,7 +257,7 @@ def test_a_merge_lets_a_green_run_tag_once(world: World, archived: bool) -> None
 
     def end() -> None:
         if world.calls[-1].startswith("tag"):
-            tag["outputs"]["parameters"][0]["value"] = "true"
+            tagged["value"] = "true"
             world.argo.workflows.end(world.name, "Succeeded")
 
     world.on_sleep = end
@@ -402,18 +400,12 @@ def test_a_sweep_gives_a_head_whose_run_was_removed_no_other(
 
 
 def test_a_sweep_lets_a_merged_head_s_run_tag_whose_delivery_was_lost(world: World, tmp_path: Path) -> None:
-    world.look()
-    world.gate()
-    for task in ("wait-for-label", "gpu-tests-passed", "tag-image"):
-        world.argo.workflows.node(world.name, task, "Succeeded")
-    world.argo.workflows.end(world.name, "Succeeded")
-    tag = world.argo.workflows.items[world.name]["status"]["nodes"][f"{world.name}-tag-image"]
-    tag["outputs"] = {"parameters": [{"name": "tagged", "value": "overtaken"}]}
+    tagged = green_run(world, "overtaken")
     world.github.state.merge(1)
     command = argv(world, tmp_path, "open-gate", "--lately")
     assert main(command) == 0
     assert world.calls == [f"submit {world.name}"]
-    tag["outputs"]["parameters"][0]["value"] = "false"
+    tagged["value"] = "false"
     assert main(command) == 0
     assert world.calls[1] == f"tag {world.name}"
 
