@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +22,8 @@ if find_spec("jwt"):
     def server(running_server: GitHubServer) -> GitHubServer:
         running_server.reset()
         return running_server
+
+    @pytest.fixture
+    def secret(server: GitHubServer, tmp_path: Path) -> Path:
+        """An App's credentials, as a mounted Secret has them."""
+        return server.write_credentials(tmp_path / "secret", app=True)
